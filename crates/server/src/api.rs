@@ -16,8 +16,8 @@ use crate::links::{as_base, with_links};
 use crate::openapi::with_problems;
 use crate::problem::Problem;
 use crate::remote::Remote;
-use crate::routes;
 use crate::serve::{Limits, Network, Tls};
+use crate::{routes, ui};
 
 /// The largest body of a request.
 const LARGEST_BODY: usize = 16 << 20;
@@ -163,6 +163,7 @@ impl Api {
         let description = with_problems(description);
         let router = router
             .merge(routes::description(self, description))
+            .merge(ui::routes())
             .fallback(nothing_here)
             .method_not_allowed_fallback(not_so)
             .layer(DefaultBodyLimit::max(LARGEST_BODY))
@@ -204,21 +205,22 @@ impl Api {
 
 /// What a browser may do with an answer: take it for what it says it is, and run nothing that does
 /// not come from here.
-const LIMITS: [(HeaderName, &str); 4] = [
+const LIMITS: [(HeaderName, &str); 3] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
-    (header::CACHE_CONTROL, "no-store"),
 ];
 
 async fn with_limits_for_browsers(mut response: Response) -> Response {
     for (name, value) in LIMITS {
-        // A stream says more about how it is kept.
-        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
+    // Pages without data may be kept, and a stream says more about how it is.
+    let kept = response.headers_mut().entry(header::CACHE_CONTROL);
+    kept.or_insert(HeaderValue::from_static("no-store"));
     response
 }
 

@@ -46,6 +46,7 @@ mod problem;
 mod remote;
 mod routes;
 mod serve;
+mod ui;
 mod wire;
 
 pub use access::{NewToken, Role, Token, TokenSettings};

@@ -3,9 +3,12 @@
 mod acts;
 mod bulk;
 mod calls;
+mod delays;
 mod gates;
 mod instances;
 mod live;
+mod newest;
+mod now;
 mod page;
 mod policies;
 mod schedules;
@@ -35,7 +38,10 @@ type Reply<T> = Result<Json<T>, Problem>;
 pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
     let reading = OpenApiRouter::new()
         .merge(instances::routes())
+        .merge(newest::routes())
+        .merge(now::routes())
         .merge(calls::routes())
+        .merge(delays::routes())
         .merge(unresolved::routes())
         .merge(schedules::routes())
         .merge(bulk::routes())

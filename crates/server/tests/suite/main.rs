@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too")]
 
 mod acting;
+mod browser;
+mod dashboard;
 mod description;
 mod reading;
 mod serving;

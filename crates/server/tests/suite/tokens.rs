@@ -89,6 +89,7 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/bulk/{id}
         -      x    x    -    x GET /api/v1/calls/{call}
         -      -    x    -    x POST /api/v1/calls/{call}/actions/{action}
+        -      x    x    -    x GET /api/v1/calls/{call}/delays
         -      -    x    -    x PUT /api/v1/calls/{call}/policy
         -      x    x    -    x GET /api/v1/dead-letters
         -      -    x    -    x POST /api/v1/dead-letters/actions/{action}
@@ -112,11 +113,13 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/instances/{uid}/events
         -      x    x    -    x GET /api/v1/instances/{uid}/events/{seq}
         -      x    x    -    x GET /api/v1/instances/{uid}/input
+        -      x    x    -    x GET /api/v1/instances/{uid}/newest
         -      x    x    -    x GET /api/v1/instances/{uid}/outcome
         -      x    x    -    x GET /api/v1/instances/{uid}/result
         -      -    x    -    x POST /api/v1/instances/{uid}/signals/{name}
         -      x    x    -    x GET /api/v1/live
         -      x    x    -    x GET /api/v1/nodes
+        -      x    x    -    x GET /api/v1/now
         -      x    x    -    x GET /api/v1/paused
         -      -    x    -    x POST /api/v1/paused/actions/{action}
         -      -    x    -    x POST /api/v1/queues/{name}/actions/{action}
@@ -130,6 +133,7 @@ async fn every_role_may_do_what_the_table_says() {
         -      -    -    -    x GET /api/v1/tokens
         -      -    -    -    x POST /api/v1/tokens
         -      -    -    -    x DELETE /api/v1/tokens/{id}
+        -      x    x    -    x GET /api/v1/waiting
         -      -    -    x    x POST /api/v1/worker/beat
         -      -    -    x    x POST /api/v1/worker/poll
         -      -    -    x    x POST /api/v1/worker/report

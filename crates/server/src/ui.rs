@@ -1,0 +1,158 @@
+//! The dashboard: pages that are part of the program, without a build step.
+//!
+//! The pages are in `ui/`. They ask the API like any other program, so they are served to whoever
+//! asks for them, and what they show is what the API shows to the token of whoever looks. `/` leads
+//! to `ui/`; everything else of it lies below a name made of its content, so that a browser may
+//! keep it for ever and never mixes two versions.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::extract::{OriginalUri, Path};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use sha2::{Digest, Sha256};
+
+use crate::api::Api;
+use crate::problem::Problem;
+
+/// A file of the dashboard.
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($kind:literal: $($name:literal)*;)*) => {
+        &[$($(Asset {
+            name: $name,
+            kind: $kind,
+            bytes: include_bytes!(concat!("../ui/", $name)),
+        },)*)*]
+    };
+}
+
+const ASSETS: &[Asset] = assets! {
+    "text/css; charset=utf-8": "style.css" "views.css" "small.css";
+    "image/svg+xml": "icon.svg";
+    "text/javascript; charset=utf-8":
+        "main.js" "shell.js" "keys.js" "address.js" "api.js" "offers.js" "words.js" "shapes.js" "parts.js"
+        "acts.js" "deed.js" "bulk.js" "payload.js" "band.js" "flight.js" "now.js" "instances.js"
+        "instance.js" "call.js" "gates.js" "inbox.js" "schedules.js" "workers.js"
+        "vendor/preact.mjs" "vendor/hooks.mjs" "vendor/htm.mjs" "vendor/html.js";
+};
+
+/// The first page. `BUILD` stands where the name made of the content is to stand.
+const PAGE: &str = include_str!("../ui/index.html");
+
+/// A name made of all content.
+static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let mut hash = Sha256::new();
+    hash.update(PAGE);
+    for asset in ASSETS {
+        hash.update(asset.name);
+        hash.update(asset.bytes);
+    }
+    let mut name = String::new();
+    for byte in hash.finalize().iter().take(8) {
+        write!(name, "{byte:02x}").expect("a text takes everything");
+    }
+    name
+});
+
+/// The pages, which anybody may have: there is nothing in them.
+pub(crate) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/", get(entrance))
+        .route("/ui/", get(page))
+        .route("/ui/{build}/{*name}", get(asset))
+}
+
+/// Leads from where the API is mounted to the pages. The way is relative: a proxy may have taken a
+/// part of the path away.
+async fn entrance(OriginalUri(uri): OriginalUri) -> Response {
+    let way = match uri.path().rsplit('/').next() {
+        None | Some("") => "ui/".to_string(),
+        Some(last) => format!("{last}/ui/"),
+    };
+    match HeaderValue::from_str(&way) {
+        Ok(way) => (StatusCode::SEE_OTHER, [(header::LOCATION, way)]).into_response(),
+        Err(_) => Problem::missing("the path is no address").into_response(),
+    }
+}
+
+async fn page(headers: HeaderMap) -> Response {
+    let tag = format!("\"{}\"", *BUILD);
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
+    let kept = [(header::CACHE_CONTROL, "no-cache".to_string()), (header::ETAG, tag)];
+    if known {
+        return (StatusCode::NOT_MODIFIED, kept).into_response();
+    }
+    let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (kept, kind, PAGE.replace("BUILD", &BUILD)).into_response()
+}
+
+async fn asset(Path((build, name)): Path<(String, String)>) -> Response {
+    let found = ASSETS.iter().find(|asset| asset.name == name && build == *BUILD);
+    match found {
+        Some(asset) => {
+            let for_ever = "public, max-age=31536000, immutable";
+            let headers = [(header::CONTENT_TYPE, asset.kind), (header::CACHE_CONTROL, for_ever)];
+            (headers, asset.bytes).into_response()
+        }
+        None => Problem::missing("this server has another version of its pages; load them anew")
+            .into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("ui")
+    }
+
+    /// What no browser asks for.
+    fn is_for_people(name: &str) -> bool {
+        let endings = [".html", ".md", ".d.mts", ".json"];
+        endings.iter().any(|ending| name.ends_with(ending))
+    }
+
+    #[test]
+    fn every_file_of_the_pages_is_served_and_none_that_is_not_there() {
+        let mut found = Vec::new();
+        let mut folders = vec![folder()];
+        while let Some(next) = folders.pop() {
+            for entry in std::fs::read_dir(next).expect("the pages") {
+                let path = entry.expect("a file").path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => {
+                        let name = path.strip_prefix(folder()).expect("it is in there");
+                        found.push(name.to_str().expect("a plain name").replace('\\', "/"));
+                    }
+                }
+            }
+        }
+        found.retain(|name| !is_for_people(name) && !name.contains("LICENSE"));
+        found.sort();
+        let mut served: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
+        served.sort_unstable();
+        assert_eq!(found, served);
+    }
+
+    /// 120 kB with gzip is the promise; scripts and styles come to less than a third of their size.
+    #[test]
+    fn all_pages_together_are_small() {
+        let size: usize = PAGE.len() + ASSETS.iter().map(|asset| asset.bytes.len()).sum::<usize>();
+        assert!(size < 300_000, "{size} bytes");
+    }
+}

@@ -1,0 +1,397 @@
+//! The dashboard in a real browser, on a real engine with a real clock.
+
+mod driver;
+mod programs;
+
+use std::process::Command;
+use std::time::Duration;
+
+use resurgam::prelude::*;
+use resurgam::retry::{Exhausted, Jitter};
+use resurgam::schedule::Rule;
+use resurgam::{App, Client};
+use resurgam_server::{Api, Options};
+use resurgam_watchdog::test;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use driver::Browser;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const HOURLY: RetryPolicy = RetryPolicy::fixed(HOUR).max_attempts(5).jitter(Jitter::None);
+
+/// What somebody who means harm would put into a payload.
+const HOSTILE: &str =
+    "</pre><img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
+
+/// Fails at its first attempt; the second is an hour away unless somebody does something.
+#[activity(retry = HOURLY)]
+async fn charge(ctx: ActivityContext, cents: u32) -> Result<u32, Failure> {
+    match ctx.attempt() {
+        1 => Err(Failure::of_type("BankDown", "no answer from the bank")),
+        _ => Ok(cents),
+    }
+}
+
+#[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::Pause { wait: None }))]
+async fn post(ctx: ActivityContext, letter: u32) -> Result<u32, Failure> {
+    match ctx.attempt() {
+        1 => Err(Failure::of_type("NoStamp", format!("letter {letter} has no stamp {HOSTILE}"))),
+        _ => Ok(letter),
+    }
+}
+
+#[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+async fn ship(parcel: u32) -> Result<u32, Failure> {
+    Err(Failure::of_type("NoVan", format!("parcel {parcel} stays here")))
+}
+
+#[workflow]
+async fn order(ctx: WorkflowContext, cents: u32) -> Result<u32, Failure> {
+    ctx.call(charge(cents)).await
+}
+
+#[workflow]
+async fn letter(ctx: WorkflowContext, number: u32) -> Result<u32, Failure> {
+    ctx.call(post(number)).await
+}
+
+#[workflow]
+async fn parcel(ctx: WorkflowContext, number: u32) -> Result<u32, Failure> {
+    ctx.call(ship(number)).await
+}
+
+#[workflow]
+async fn echo(_ctx: WorkflowContext, text: String) -> Result<String, Failure> {
+    Ok(text)
+}
+
+/// Leaves a long history.
+#[workflow]
+async fn counter(ctx: WorkflowContext, most: u32) -> Result<u32, Failure> {
+    for number in 0..most {
+        ctx.set("number", &number);
+    }
+    Ok(most)
+}
+
+/// An engine with its dashboard.
+struct Shop {
+    app: App,
+    address: String,
+    serving: JoinHandle<()>,
+    _folder: TempDir,
+}
+
+impl Shop {
+    async fn open() -> Shop {
+        Shop::serve(|client| Api::new(client, Options::default().open()).router()).await
+    }
+
+    async fn serve(router: impl FnOnce(&Client) -> axum::Router) -> Shop {
+        let folder = tempfile::tempdir().unwrap();
+        let app = App::builder().workflow(order).workflow(letter).workflow(parcel).workflow(echo);
+        let app = app.workflow(counter).activity(charge).activity(post).activity(ship);
+        let app = app.sqlite(folder.path().join("shop.db")).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let router = router(&app);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Shop { app, address, serving, _folder: folder }
+    }
+
+    /// The address of a view.
+    fn view(&self, view: &str) -> String {
+        format!("{}/ui/#/{view}", self.address)
+    }
+
+    /// Starts something, and answers with its uid.
+    async fn start<W: resurgam_sdk::Workflow>(&self, id: &str, workflow: W) -> String {
+        self.app.start(id, workflow).await.unwrap().uid().to_string()
+    }
+
+    async fn close(self) {
+        self.serving.abort();
+        self.app.stop().await.unwrap();
+    }
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn the_first_page_says_what_fails_and_what_needs_a_person() {
+    let shop = Shop::open().await;
+    let browser = Browser::open(1440);
+    browser.load(&format!("{}/", shop.address));
+    browser.says("Nothing needs a person");
+    shop.start("order-1", order(300)).await;
+    shop.start("letter-1", letter(1)).await;
+    shop.start("parcel-1", parcel(1)).await;
+    browser.says("charge fails with BankDown");
+    browser.says("1\u{a0}call of post is paused");
+    browser.says("1\u{a0}dead letter of ship");
+    browser.click("a[href^='#/inbox?kind=dead']");
+    browser.says("parcel <n> stays here");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn a_call_that_is_retried_by_its_deed_completes_its_run() {
+    let shop = Shop::open().await;
+    let uid = shop.start("order-1", order(300)).await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view(&format!("call/{uid}.1.2")));
+    browser.says("Waits for attempt 2 of charge");
+    browser.until("document.querySelector('.chart svg [role=img]') !== null");
+    assert!(browser.text().contains("resurgam call retry order-1"), "{}", browser.text());
+    let is_off = "document.querySelector('.deed [type=submit]').disabled";
+    assert_eq!(browser.run(&format!("return {is_off}")), true, "a reason is required");
+    browser.fill("#why", "the bank is back");
+    assert!(browser.text().contains("--reason 'the bank is back'"), "{}", browser.text());
+    browser.click(".deed [type=submit]");
+    browser.says("Has completed");
+    browser.load(&shop.view(&format!("instance/{uid}")));
+    browser.says("retry of #2 (“the bank is back”)");
+    browser.says("RunCompleted");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn the_keyboard_alone_leads_from_the_list_to_a_paused_call_and_back() {
+    let shop = Shop::open().await;
+    shop.start("order-1", order(300)).await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("now"));
+    browser.says("charge fails with BankDown");
+    browser.press("gi");
+    browser.says("waits for attempt 2 of charge");
+    browser.press("j\u{e007}");
+    browser.says("Waits for attempt 2 of charge");
+    // The link to the call of the instance is its row's.
+    browser.until("document.querySelector('[data-row] a[href^=\"#/call/\"]') !== null");
+    browser.press("j\u{e007}");
+    browser.says("What the policy allows after each failure");
+    browser.press("p");
+    browser.until("document.activeElement.id === 'why'");
+    browser.press("night\u{e007}");
+    browser.says("charge is paused by");
+    browser.press("\u{e00c}");
+    browser.run("document.activeElement.blur()");
+    browser.press("r");
+    browser.until("document.activeElement.id === 'why'");
+    browser.press("morning\u{e007}");
+    browser.says("Waits for attempt 2 of charge");
+    browser.run("document.activeElement.blur()");
+    browser.press("?");
+    browser.until("document.querySelector('dialog[open]') !== null");
+    browser.press("\u{e00c}");
+    browser.until("document.querySelector('dialog') === null");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn one_decision_resumes_a_group_of_paused_calls() {
+    let shop = Shop::open().await;
+    for number in 1..=3 {
+        shop.start(&format!("letter-{number}"), letter(number)).await;
+    }
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("inbox"));
+    browser.says("Three calls wait for one decision");
+    browser.run("document.querySelector('.deed select').focus()");
+    browser.click("#field-spread option[value='0']");
+    browser.says("Resume 3\u{a0}calls");
+    browser.fill("#why", "stamps are here");
+    browser.click(".deed [type=submit]");
+    browser.says("Nothing waits for a decision");
+    browser.load(&shop.view("instances?status=completed"));
+    browser.says("That is all: 3\u{a0}instances");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn an_action_on_many_counts_first_and_is_done_to_as_many() {
+    let shop = Shop::open().await;
+    for number in 1..=4 {
+        shop.start(&format!("order-{number}"), order(number)).await;
+    }
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("instances?workflow=order&retrying=true"));
+    browser.says("That is all: 4\u{a0}instances");
+    browser.click("#act-on-all");
+    browser.fill("#why", "the bank is back");
+    let is_off = "return document.querySelector('.deed [type=submit]').disabled";
+    assert_eq!(browser.run(is_off), true, "nothing is done before it is counted");
+    browser.click("#bulk-spread option[value='0']");
+    browser.click(".deed div:not(.acts):not(.choices) > button[type=button]:not([aria-label])");
+    browser.says("4\u{a0}calls match now");
+    browser.click(".deed [type=submit]");
+    browser.says("Done: 4 of 4 changed, 0 refused");
+    browser.load(&shop.view("instances?status=completed"));
+    browser.says("That is all: 4\u{a0}instances");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn an_activity_is_held_back_and_a_gate_is_shut_from_the_first_page() {
+    let shop = Shop::open().await;
+    shop.start("order-1", order(300)).await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("now"));
+    browser.click("a[href='#/gates?activity=charge']");
+    browser.fill("#why", "the bank asked us to");
+    assert!(browser.text().contains("resurgam activity pause charge --reason"));
+    browser.click(".deed [type=submit]");
+    browser.says("One kind of calls is paused");
+    browser.fill("#why", "enough");
+    browser.click(".deed [type=submit]");
+    browser.says("Nothing is paused as a whole");
+    shop.app.shut_gate("post").await.unwrap();
+    shop.start("letter-1", letter(1)).await;
+    browser.load(&shop.view("now"));
+    browser.says("post is shut");
+    browser.click("a[href='#/gates?key=post']");
+    browser.says("Let it decide");
+    browser.fill("#why", "stamps are here");
+    browser.click(".deed [type=submit]");
+    browser.says("flowing");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn markup_in_payloads_ids_and_failures_is_text() {
+    let shop = Shop::open().await;
+    let large = HOSTILE.repeat(27_000);
+    let uid = shop.start("<b>echo</b>", echo(HOSTILE.to_string())).await;
+    let big = shop.start("big", echo(large)).await;
+    let failed = shop.start("letter-1", letter(1)).await;
+    let browser = Browser::open(1440);
+    for view in ["now".to_string(), "inbox".to_string(), "instances".to_string()] {
+        browser.load(&shop.view(&view));
+        browser.settled();
+    }
+    browser.load(&shop.view(&format!("call/{failed}.1.2")));
+    browser.says("has no stamp </pre><img src=x");
+    browser.load(&shop.view(&format!("instance/{uid}")));
+    browser.says("<b>echo</b>");
+    browser.says("Has completed");
+    browser.until("document.querySelector('pre').innerText.includes('window.hacked=1')");
+    browser.load(&shop.view(&format!("instance/{big}")));
+    browser.says("Too large for this page");
+    browser.click("details.pay p button");
+    browser.says("The first 20.0\u{a0}KB of it");
+    // A history that is longer than a page is read from its end.
+    let long = shop.start("long", counter(700)).await;
+    browser.load(&shop.view(&format!("instance/{long}")));
+    browser.says("Has completed");
+    browser.says("RunCompleted");
+    browser.click("#history + p button");
+    browser.says("Read what is older");
+    browser.click("#history + p button");
+    browser.until("document.querySelectorAll('#history li').length > 700");
+    browser.says("RunStarted");
+    let found = browser.run("return [window.hacked ?? 0, document.querySelectorAll('main img, main script, main b b').length]");
+    assert_eq!(found, serde_json::json!([0, 0]));
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn a_token_is_asked_for_and_is_kept_for_this_tab_alone() {
+    let secret = "a secret of 32 bytes and some more";
+    let shop =
+        Shop::serve(|client| Api::new(client, Options::default().admin_token(secret)).router());
+    let shop = shop.await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("now"));
+    browser.says("This server asks who you are");
+    browser.fill("#token", "rsg_wrong_one");
+    browser.click("[type=submit]");
+    browser.says("the token is not known");
+    browser.run("document.querySelector('#token').select()");
+    browser.fill("#token", secret);
+    browser.click("[type=submit]");
+    browser.says("Nothing needs a person");
+    let kept = browser
+        .run("return [localStorage.length, document.cookie, location.href, sessionStorage.length]");
+    assert_eq!(kept[0], 0);
+    assert_eq!((&kept[1], &kept[3]), (&"".into(), &1.into()));
+    assert!(!kept[2].as_str().unwrap().contains("secret"));
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn the_pages_work_below_a_path_and_say_when_nobody_answers() {
+    let shop = Shop::serve(|client| {
+        let router = Api::new(client, Options::default().open()).router();
+        axum::Router::new().nest("/tools/resurgam", router)
+    });
+    let shop = shop.await;
+    let browser = Browser::open(1440);
+    browser.load(&format!("{}/tools/resurgam", shop.address));
+    browser.says("Nothing needs a person");
+    shop.serving.abort();
+    browser.until("(document.querySelector('.stale')?.innerText ?? '').includes('The server does not answer')");
+    browser.says("Nothing needs a person");
+    drop(browser);
+    shop.app.stop().await.unwrap();
+}
+
+/// The views with something in them.
+async fn views(shop: &Shop) -> Vec<String> {
+    let order_1 = shop.start("order-1", order(300)).await;
+    shop.start("letter-1", letter(1)).await;
+    shop.start("parcel-1", parcel(1)).await;
+    shop.start("echo-1", echo("hello".to_string())).await;
+    let nightly = Rule::cron("0 3 * * *");
+    shop.app.schedule("nightly", nightly, echo("good night".to_string())).await.unwrap();
+    let plain =
+        ["now", "instances", "inbox", "gates", "schedules", "workers", "more"].map(str::to_string);
+    let of_one = [format!("instance/{order_1}"), format!("call/{order_1}.1.2")];
+    plain.into_iter().chain(of_one).collect()
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn every_view_fits_a_phone_and_a_desk_in_both_themes_and_can_be_used_by_everybody() {
+    let shop = Shop::open().await;
+    let views = views(&shop).await;
+    let tools = programs::from_npm();
+    let axe = std::fs::read_to_string(tools.join("axe-core").join("axe.min.js")).unwrap();
+    for width in [390, 1440] {
+        let browser = Browser::open(width);
+        for view in &views {
+            for theme in ["light", "dark"] {
+                browser.load("about:blank");
+                browser.load(&format!("{}/ui/?theme={theme}#/{view}", shop.address));
+                browser.settled();
+                let over = browser.run("return document.documentElement.scrollWidth - innerWidth");
+                assert!(over.as_i64().unwrap() <= 0, "{view} is {over} too wide at {width}");
+                browser.run(&axe);
+                let check = "const done = arguments[0];
+                    axe.run().then((told) => done(told.violations.map((it) => it.id + ': ' + it.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + ' ' + (node.any[0] ?? node.all[0] ?? node.none[0])?.message).join('; '))));";
+                let violations = browser.run_async(check);
+                assert_eq!(violations, serde_json::json!([]), "{view}, {theme}, {width} wide");
+            }
+        }
+        assert_eq!(browser.complaints(), Vec::<String>::new());
+    }
+    shop.close().await;
+}
+
+#[test(minutes = 5)]
+fn the_types_of_the_pages_fit() {
+    let tools = programs::from_npm();
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/jsconfig.json");
+    let checked = Command::new(tools.join(".bin").join("tsc")).args(["-p", pages]).output();
+    let checked = checked.unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}

@@ -1,0 +1,174 @@
+// Asking the server. Addresses are relative, so that the pages work wherever they are mounted; a token
+// is kept for this tab only, and goes out in a header and never in an address.
+import { useCallback, useEffect, useRef, useState } from "./vendor/hooks.mjs";
+
+const BASE = new URL("../api/v1/", document.baseURI);
+const KEY = "resurgam-token";
+
+/** How often a view looks again, in milliseconds. */
+const EVERY = 3_000;
+/** After this time without an answer the page says how old it is. */
+export const STALE = 10_000;
+
+/** What the server answered with instead of what was asked for. */
+export class Problem extends Error {
+  /** @param {number} status @param {string} detail @param {string} [code] */
+  constructor(status, detail, code) {
+    super(detail);
+    this.status = status;
+    this.code = code ?? "";
+  }
+}
+
+/** The server's clock minus ours. */
+let ahead = 0;
+/** When it answered last, by our clock. */
+let answered = 0;
+/** What anybody who shows that hears of. */
+const listeners = new Set();
+
+/** The time at the server, in milliseconds since 1970. */
+export const now = () => Date.now() + ahead;
+/** How old what is shown is, in milliseconds. */
+export const age = () => (answered ? Date.now() - answered : 0);
+
+/** @param {string} path */
+export const address = (path) => new URL(path.replace(/^\/(.*\/)?api\/v1\//, ""), BASE);
+
+export const token = () => sessionStorage.getItem(KEY) ?? "";
+
+/** @param {string} text */
+export function setToken(text) {
+  if (text) sessionStorage.setItem(KEY, text);
+  else sessionStorage.removeItem(KEY);
+  wanted = false;
+  tell();
+}
+
+/** Takes a token if the server does. @param {string} text */
+export async function enter(text) {
+  const answer = await fetch(address("nodes"), { headers: { authorization: `Bearer ${text}` }, cache: "no-store" });
+  if (answer.status === 401) {
+    const told = await answer.json().catch(() => ({}));
+    throw new Problem(401, told.detail ?? "The token is not known.", told.code);
+  }
+  setToken(text);
+  look();
+}
+
+/** Whether the server asks for a token. */
+let wanted = false;
+export const wantsToken = () => wanted;
+const tell = () => listeners.forEach((heard) => heard());
+
+/** @param {() => void} heard @returns {() => void} */
+export function listen(heard) {
+  listeners.add(heard);
+  return () => listeners.delete(heard);
+}
+
+/**
+ * Asks, and answers with what was answered.
+ * @param {string} path below the API
+ * @param {{method?: string, body?: any, signal?: AbortSignal, key?: string}} [how]
+ * @returns {Promise<any>}
+ */
+export async function ask(path, { method = "GET", body, signal, key } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (token()) headers.authorization = `Bearer ${token()}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (key) headers["idempotency-key"] = key;
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  const answer = await fetch(address(path), { method, headers, body: text, signal, cache: "no-store" });
+  const date = Date.parse(answer.headers.get("date") ?? "");
+  // The header has whole seconds: a clock that differs by less is taken for the same.
+  if (date) ahead = Math.abs(date - Date.now()) > 2_000 ? date - Date.now() : 0;
+  answered = Date.now();
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({}));
+    if (answer.status === 401) {
+      wanted = true;
+      tell();
+    }
+    throw new Problem(answer.status, told.detail ?? `${answer.status} ${answer.statusText}`, told.code);
+  }
+  return answer.status === 204 ? null : answer.json();
+}
+
+/**
+ * A payload as it is stored, as a file.
+ * @param {string} path
+ */
+export async function download(path) {
+  const headers = token() ? { authorization: `Bearer ${token()}` } : undefined;
+  const answer = await fetch(address(path), { headers });
+  if (!answer.ok) throw new Problem(answer.status, answer.statusText);
+  return answer.text();
+}
+
+/** Whether views look again by themselves. */
+let live = true;
+export const isLive = () => live;
+
+/** @param {boolean} on */
+export function setLive(on) {
+  live = on;
+  tell();
+  if (on) look();
+}
+
+/** What has all views look again. */
+const lookers = new Set();
+export const look = () => lookers.forEach((again) => again());
+
+/**
+ * What the server answers to a path, again and again while somebody looks.
+ * @param {string | null} path nothing is asked while it is null
+ * @param {{every?: number}} [how]
+ * @returns {{data: any, problem: Problem | null, again: () => void}}
+ */
+export function useAsk(path, { every = EVERY } = {}) {
+  const [state, set] = useState({
+    path,
+    data: /** @type {any} */ (null),
+    problem: /** @type {Problem | null} */ (null),
+  });
+  const running = useRef(/** @type {AbortController | null} */ (null));
+  const again = useCallback(async () => {
+    if (!path) return;
+    running.current?.abort();
+    const mine = (running.current = new AbortController());
+    try {
+      const data = await ask(path, { signal: mine.signal });
+      if (!mine.signal.aborted) set({ path, data, problem: null });
+    } catch (problem) {
+      if (mine.signal.aborted) return;
+      const told = problem instanceof Problem ? problem : new Problem(0, "The server does not answer.");
+      // What was there stays there: old is better than nothing, and the page says how old it is.
+      set((before) => ({ path, data: before.path === path ? before.data : null, problem: told }));
+    }
+  }, [path]);
+  useEffect(() => {
+    again();
+    lookers.add(again);
+    const timer = every ? setInterval(() => live && !document.hidden && again(), every) : 0;
+    return () => {
+      clearInterval(timer);
+      lookers.delete(again);
+      running.current?.abort();
+    };
+  }, [again, every]);
+  const mine = state.path === path;
+  return { data: mine ? state.data : null, problem: mine ? state.problem : null, again };
+}
+
+/** The time at the server, a new one each second. */
+export function useClock() {
+  const [at, set] = useState(now);
+  useEffect(() => {
+    const timer = setInterval(() => live && set(now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return at;
+}

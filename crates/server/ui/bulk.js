@@ -1,0 +1,114 @@
+// One action on many: a dry run counts first, and what is done then is done to that many or not at all.
+import { html } from "./vendor/html.js";
+import { useMemo, useState } from "./vendor/hooks.mjs";
+import { ask, look, useAsk } from "./api.js";
+import { Command, Trouble } from "./parts.js";
+import { because, many } from "./words.js";
+
+/** From this many on the count has to be typed. */
+const TYPED = 100;
+
+/**
+ * @typedef {{id: string, title: string, says: string, body: any, command: string, noun: string, grave?: boolean}} Choice
+ */
+
+/**
+ * @param {{choices: Choice[], close: () => void}} props
+ */
+export function Bulk({ choices, close }) {
+  const [id, setId] = useState(choices[0].id);
+  const choice = choices.find((it) => it.id === id) ?? choices[0];
+  const [spread, setSpread] = useState("30");
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+  const [found, setFound] = useState(/** @type {{count: number, first: string[]} | null} */ (null));
+  const [job, setJob] = useState("");
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [doing, setDoing] = useState(false);
+  const body = { ...choice.body, ...(spread === "0" ? {} : { spread_ms: Number(spread) * 1_000 }) };
+  const key = useMemo(
+    () => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
+    [id, spread, reason, found],
+  );
+  const chosen = (next) => {
+    setId(next);
+    setFound(null);
+    setProblem(null);
+  };
+  const run = async (more, done) => {
+    setDoing(true);
+    setProblem(null);
+    try {
+      done(await ask("bulk", { method: "POST", body: { ...body, ...more }, key: more.dry_run ? undefined : key }));
+    } catch (wrong) {
+      setProblem(wrong);
+    }
+    setDoing(false);
+  };
+  const dry = () => run({ dry_run: true }, setFound);
+  const act = (event) => {
+    event.preventDefault();
+    if (!ready) return;
+    run({ expect_count: found?.count, reason: reason.trim() }, (told) => {
+      setJob(told.id);
+      look();
+    });
+  };
+  const needsCount = found !== null && found.count > TYPED;
+  const ready =
+    found !== null &&
+    found.count > 0 &&
+    reason.trim() !== "" &&
+    (!needsCount || typed.replaceAll(",", "") === String(found.count)) &&
+    !doing;
+  if (job) return html`<div class="deed" id="act"><${Progress} id=${job} close=${close} /></div>`;
+  const line = `${choice.command}${spread === "0" ? "" : ` --spread ${spread}s`}`;
+  return html`<form class="deed" id="act" onSubmit=${act} aria-label="Act on many">
+    <div class="choices" role="group" aria-label="Action">${choices.map((it) => html`<button type="button" data-act=${it.id} aria-pressed=${it === choice ? "true" : "false"} aria-selected=${null} class=${it === choice ? "on" : ""} onClick=${() => chosen(it.id)}>${it.title}</button>`)}</div>
+    <div><h3>${choice.says}</h3>
+      <div class="field"><label for="bulk-spread">Begin over</label>
+        <select id="bulk-spread" value=${spread} onChange=${(event) => setSpread(event.target.value)}>
+        ${[
+          ["0", "no time: all at once"],
+          ["30", "30 s"],
+          ["60", "1 m"],
+          ["300", "5 m"],
+        ].map(
+          ([ms, says]) => html`<option value=${ms} selected=${ms === spread}>${says}</option>`,
+        )}</select></div></div>
+    <div><h4>What changes</h4>${found ? html`<p role="status">
+      <b>${many(found.count, choice.noun)}</b> match now${found.first.length ? `: ${found.first.slice(0, 5).join(", ")}${found.count > 5 ? " and so on" : ""}` : "."}</p>` : html`<p class="quiet">A dry run counts, and changes nothing.</p>`}
+      <button type="button" onClick=${dry} disabled=${doing}>${found ? "Count again" : "Dry run"}</button></div>
+    <div><h4><label for="why">Reason, kept with all of them</label></h4>
+      <input type="text" id="why" value=${reason} required autocomplete="off" onInput=${(event) => setReason(event.target.value)} />
+      ${needsCount && html`<label for="bulk-count">These are more than ${TYPED}: type their number</label>
+        <input type="text" id="bulk-count" inputmode="numeric" value=${typed} autocomplete="off" onInput=${(event) => setTyped(event.target.value)} />`}</div>
+    <${Command} line=${because(line, reason.trim())} />
+    <div class="acts">
+      <button type="submit" class=${choice.grave ? "grave" : "primary"} disabled=${!ready}>${choice.title} ${found ? many(found.count, choice.noun) : `${choice.noun}s`}</button>
+      <button type="button" class="bare" onClick=${close}>Leave them alone</button></div>
+    <${Trouble} problem=${problem} />
+  </form>`;
+}
+
+/** How far a job has come. */
+function Progress({ id, close }) {
+  const { data, problem } = useAsk(`bulk/${encodeURIComponent(id)}`, { every: 1_000 });
+  const [told, setTold] = useState("");
+  const stop = async () => {
+    try {
+      setTold((await ask(`bulk/${encodeURIComponent(id)}`, { method: "DELETE" })).answer);
+    } catch (wrong) {
+      setTold(wrong instanceof Error ? wrong.message : String(wrong));
+    }
+  };
+  if (!data) return html`<div><p class="quiet">The job is stored.</p><${Trouble} problem=${problem} /></div>`;
+  return html`<div>
+    <h3 role="status">${data.state === "done" ? "Done" : `The job is ${data.state}`}: ${data.changed} of ${data.matched} changed, ${data.refused} refused.</h3></div>
+    ${data.error && html`<p class="trouble">${data.error}</p>`}
+    ${data.listed.length > 0 && html`<div><h4>Refused</h4>
+      <ul class="refused">${data.listed.slice(0, 20).map((one) => html`<li>
+      <span class="id">${one.call}</span> ${one.why}</li>`)}</ul></div>`}
+    <${Command} line=${`resurgam bulk show ${id}`} />
+    <div class="acts">${data.closed_at_ms === null && html`<button type="button" onClick=${stop}>Stop the job</button>`}<button type="button" class="bare" onClick=${close}>Close</button>${told && html`<p class="hint" role="status">${told}</p>`}</div>`;
+}

@@ -1,0 +1,313 @@
+// The list of instances: a sentence of filters, all of them in the address, 100 more at a time, and one
+// action on all that match.
+import { html } from "./vendor/html.js";
+import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import { amend, to } from "./address.js";
+import { ask, now as serverNow, useAsk, useClock } from "./api.js";
+import { Bulk } from "./bulk.js";
+import { useOffers } from "./offers.js";
+import { Command, Empty, Time, Trouble, useTitle, Wait } from "./parts.js";
+import { Sign, Stair } from "./shapes.js";
+import { from, many, sign, span, STATUS, waits, word } from "./words.js";
+
+const PAGE = 100;
+/** As many rows as can be asked about at once. */
+const ASKED = 60;
+const STATUSES = ["running", "completed", "failed", "cancelled", "terminated", "blocked", "paused"];
+/** @type {[string, string, number][]} */
+const SINCE = [
+  ["", "at any time", 0],
+  ["15m", "in the last 15 minutes", 900_000],
+  ["1h", "in the last hour", 3_600_000],
+  ["24h", "in the last 24 hours", 86_400_000],
+  ["7d", "in the last 7 days", 604_800_000],
+];
+/** Filters that stand in the address under the name of the API. */
+const TEXTS = ["workflow", "activity", "failure_type", "tag", "schedule", "text"];
+
+/** What the API is asked for. @param {URLSearchParams} query @param {string[]} known */
+function asked(query, known) {
+  const wanted = new URLSearchParams({ limit: String(PAGE) });
+  for (const name of ["status", "retrying", "paused", ...TEXTS]) {
+    const value = query.get(name);
+    if (value && known.includes(name)) wanted.set(name, value);
+  }
+  const since = SINCE.find(([name]) => name === query.get("since"));
+  // Rounded, so that the filter stays the same while pages are loaded.
+  if (since?.[2]) wanted.set("from", String(Math.floor((serverNow() - since[2]) / 60_000) * 60_000));
+  return wanted;
+}
+
+/** The command that lists the same. @param {URLSearchParams} query */
+function command(query) {
+  const flag = (name, flag) => (query.get(name) ? ` ${flag} ${word(query.get(name) ?? "")}` : "");
+  const statuses = (query.get("status") ?? "")
+    .split(",")
+    .filter(Boolean)
+    .map((name) => ` --status ${name}`)
+    .join("");
+  return `resurgam list${statuses}${query.get("retrying") ? " --retrying" : ""}${flag("workflow", "--workflow")}${flag("activity", "--activity")}${flag("failure_type", "--failure-type")}${flag("tag", "--tag")}${flag("since", "--since")}`;
+}
+
+/** @param {{query: URLSearchParams}} props */
+export function Instances({ query }) {
+  useTitle("Instances");
+  const offers = useOffers();
+  if (!offers) return html`<${Wait} problem=${null} />`;
+  const known = offers.filters("instances");
+  return html`<${Head} query=${query} known=${known} />
+    <${List} key=${query.toString()} query=${query} known=${known} />`;
+}
+
+function List({ query, known }) {
+  const clock = useClock();
+  const wanted = useMemo(() => asked(query, known), [query.toString()]);
+  const { data: first, problem } = useAsk(`instances?${wanted}`);
+  const [rows, setRows] = useState(/** @type {any[] | null} */ (null));
+  const [cursor, setCursor] = useState(/** @type {string | null} */ (null));
+  const [selected, select] = useState(() => new Set());
+  const [acting, setActing] = useState(false);
+  const [trouble, setTrouble] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    if (!first) return;
+    if (!rows) {
+      setRows(first.items);
+      setCursor(first.cursor);
+      return;
+    }
+    // Values change in place; rows come and go when somebody asks for it.
+    const fresh = new Map(first.items.map((row) => [row.uid, row]));
+    setRows(rows.map((row) => fresh.get(row.uid) ?? row));
+  }, [first]);
+  const shown = rows ?? [];
+  const [visible, watch] = useVisible();
+  const open = shown
+    .filter((row) => visible.has(row.uid) && row.closed_at_ms === null)
+    .slice(0, ASKED)
+    .map((row) => row.uid);
+  const told = useAsk(open.length ? `waiting?uids=${open.join(",")}` : null).data?.items ?? [];
+  const waiting = useKept(told);
+  if (!rows) return html`<${Wait} problem=${problem} />`;
+  const changed = first ? differs(rows, first) : 0;
+  const renew = () => {
+    setRows(first.items);
+    setCursor(first.cursor);
+  };
+  const more = async () => {
+    try {
+      const next = await ask(`instances?${wanted}&cursor=${encodeURIComponent(cursor ?? "")}`);
+      const have = new Set(rows.map((row) => row.uid));
+      setRows([...rows, ...next.items.filter((row) => !have.has(row.uid))]);
+      setCursor(next.cursor);
+    } catch (wrong) {
+      setTrouble(wrong);
+    }
+  };
+  const toggle = (uid) =>
+    select((before) => {
+      const next = new Set(before);
+      if (!next.delete(uid)) next.add(uid);
+      return next;
+    });
+  return html`<div class="strip"><${Command} line=${command(query)} />
+      ${rows.length > 0 && html`<button type="button" id="act-on-all" onClick=${() => setActing(true)}>${selected.size ? `Act on ${selected.size} selected` : "Act on all that match"}</button>`}
+      ${changed > 0 && html`<button type="button" class="fresh" onClick=${renew}>
+        <${Sign} name="retrying" size=${15} />${many(changed, "row")} changed, show them</button>`}</div>
+    <${Trouble} problem=${problem ?? trouble} />
+    ${
+      acting &&
+      html`<${Bulk} choices=${choices(
+        query,
+        rows.filter((row) => selected.has(row.uid)),
+      )} close=${() => setActing(false)} />`
+    }
+    ${
+      rows.length
+        ? html`<${Table} rows=${rows} clock=${clock} waiting=${waiting} watch=${watch} selected=${selected} toggle=${toggle} />
+      ${cursor ? html`<p class="acts after"><button type="button" onClick=${more}>${PAGE} more</button>
+        <span class="quiet">${rows.length} are shown</span>
+        </p>` : html`<p class="quiet after">That is all: ${many(rows.length, "instance")}.</p>`}`
+        : html`<${Nothing} query=${query} />`
+    }`;
+}
+
+/** How many rows of the first page are not where they are now. */
+function differs(rows, first) {
+  const have = new Set(rows.map((row) => row.uid));
+  const there = new Set(first.items.map((row) => row.uid));
+  const come = first.items.filter((row) => !have.has(row.uid)).length;
+  // Where the first page is all there is, what is not on it has left the filter.
+  const gone = first.cursor === null ? rows.filter((row) => !there.has(row.uid)).length : 0;
+  return come + gone;
+}
+
+/** What was told last about each, also while it is not asked for. */
+function useKept(items) {
+  const kept = useRef(new Map());
+  for (const item of items) kept.current.set(item.uid, item);
+  return kept.current;
+}
+
+/** Which rows can be seen. @returns {[Set<string>, (element: any) => void]} */
+function useVisible() {
+  const [visible, set] = useState(() => new Set());
+  const observer = useMemo(
+    () =>
+      new IntersectionObserver(
+        (entries) =>
+          set((before) => {
+            const next = new Set(before);
+            for (const { target, isIntersecting } of entries) {
+              const uid = /** @type {HTMLElement} */ (target).dataset.uid ?? "";
+              if (isIntersecting) next.add(uid);
+              else next.delete(uid);
+            }
+            return next;
+          }),
+        { rootMargin: "120px" },
+      ),
+    [],
+  );
+  useEffect(() => () => observer.disconnect(), []);
+  return [visible, (element) => element && observer.observe(element)];
+}
+
+function Table({ rows, clock, waiting, watch, selected, toggle }) {
+  return html`<table class="list"><caption class="sr">Instances, the newest first</caption>
+    <thead><tr><th class="pickcol"><span class="sr">Select</span></th><th>Instance</th><th class="wf">Workflow</th>
+      <th class="what">What it waits for</th><th>Budget</th><th class="num">Next</th><th class="num">Age</th></tr>
+      </thead>
+    <tbody>${rows.map((row) => html`<${Row} key=${row.uid} row=${row} told=${waiting.get(row.uid)} clock=${clock} watch=${watch} on=${selected.has(row.uid)} toggle=${toggle} />`)}</tbody></table>`;
+}
+
+function Row({ row, told, clock, watch, on, toggle }) {
+  const hung = useRef(null);
+  useEffect(() => watch(hung.current), []);
+  const call = row.closed_at_ms === null ? told?.call : null;
+  const next = call?.running
+    ? "now"
+    : call?.next_due_ms && !call.paused
+      ? call.next_due_ms > clock
+        ? span(call.next_due_ms - clock)
+        : "due"
+      : told?.timer_ms && !call
+        ? span(Math.max(0, told.timer_ms - clock))
+        : "–";
+  return html`<tr ref=${hung} data-row data-uid=${row.uid} tabindex="-1" aria-selected=${on ? "true" : null}>
+    <td class="pickcol">
+      <input type="checkbox" aria-label="Select ${row.id}" checked=${on} onChange=${() => toggle(row.uid)} /></td>
+    <td class="name"><a class="id" href=${to("instance", row.uid)}>${row.id}</a></td>
+      <td class="wf quiet">${row.workflow}</td>
+    <td class="what"><span class="tag">
+      <${Sign} name=${call ? sign(call) : (STATUS[row.status] ?? "event")} size=${16} />
+      </span> ${stands(row, told, call, clock)}</td>
+    <td class="rise">${call && (call.failures > 0 || call.max_attempts) ? html`<${Stair} failed=${call.failures} max=${call.max_attempts} state=${sign(call)} />` : ""}</td>
+    <td class="num due">${next}</td><td class="num age quiet"><${Time} at=${row.created_at_ms} now=${clock} /></td>
+      </tr>`;
+}
+
+/** How an instance stands, in a few words. */
+function stands(row, told, call, now) {
+  if (row.status === "paused")
+    return `paused${row.paused?.by ? ` by ${row.paused.by}` : ""}${row.paused?.reason ? `: “${row.paused.reason}”` : ""}`;
+  if (row.status === "blocked") return `blocked: ${row.error ?? "its code does not fit"}`;
+  if (row.closed_at_ms !== null)
+    return `${row.status} after ${span(row.closed_at_ms - row.created_at_ms)}${row.compensation === "incomplete" ? ", and not all is undone" : row.compensation ? ", undone" : ""}`;
+  if (call)
+    return waits(call, now) + (told.calls > 1 ? ` (and ${many(told.calls - 1, "more call", "more calls")})` : "");
+  if (told?.waits_for_first_turn) return "stored; nobody has taken it up";
+  if (told?.timer_ms) return `sleeps, and goes on ${from(told.timer_ms, now)}`;
+  return told ? "waits for a signal or a child" : row.status;
+}
+
+function Nothing({ query }) {
+  if (query.toString() === "")
+    return html`<${Empty}>Nothing was started yet. <code>resurgam demo</code> shows what would stand here; <code>resurgam start order.rap</code> starts an instance.<//>`;
+  return html`<${Empty}>No instance is like that. <a href=${to("instances")}>Take all conditions away.</a><//>`;
+}
+
+/** The filters as a sentence. */
+function Head({ query, known }) {
+  const get = (name) => query.get(name) ?? "";
+  const shown = TEXTS.filter((name) => known.includes(name));
+  const LABELS = {
+    workflow: "of workflow",
+    activity: "with activity",
+    failure_type: "failing with",
+    tag: "with tag",
+    schedule: "started by schedule",
+    text: "with text",
+  };
+  return html`<div class="lede"><div><h1 class="sr">Instances</h1>
+    <form class="query" role="search" aria-label="Which instances" onSubmit=${(event) => event.preventDefault()}>
+      <label>Instances that are <select class=${get("status") ? "on" : ""} value=${get("status")} onChange=${(event) => amend({ status: event.target.value })}>
+        <option value="">in any status</option>${STATUSES.map((name) => html`<option value=${name} selected=${name === get("status")}>${name}</option>`)}</select></label>
+      <label>and <select class=${get("retrying") ? "on" : ""} value=${get("retrying")} onChange=${(event) => amend({ retrying: event.target.value })}><option value="">retrying or not</option><option value="true" selected=${get("retrying") === "true"}>retrying</option></select>,</label>
+      <label>started <select class=${get("since") ? "on" : ""} value=${get("since")} onChange=${(event) => amend({ since: event.target.value })}>${SINCE.map(([name, says]) => html`<option value=${name} selected=${name === get("since")}>${says}</option>`)}</select></label>
+      ${shown.map((name) => html`<label>${LABELS[name]} <input type="text" class=${get(name) ? "on" : ""} value=${get(name)} placeholder=${name === "tag" ? "name=value" : "any"} autocomplete="off" spellcheck=${false} onChange=${(event) => amend({ [name]: event.target.value.trim() })} /></label>`)}
+    </form></div></div>`;
+}
+
+/** What can be done to all that match, or to those that are selected. @returns {import("./bulk.js").Choice[]} */
+function choices(query, selected) {
+  const get = (name) => query.get(name) || undefined;
+  const tag = get("tag")?.split("=");
+  const since = SINCE.find(([name]) => name === query.get("since"));
+  const ids = selected.map((row) => row.id);
+  const shared = ids.length
+    ? { ids }
+    : {
+        workflow: get("workflow"),
+        tag: tag && [tag[0], tag.slice(1).join("=")],
+        started_since_ms: since?.[2] ? Math.floor(serverNow() - since[2]) : undefined,
+      };
+  const flags = ids.length
+    ? ids.map((id) => ` --id ${word(id)}`).join("")
+    : `${get("workflow") ? ` --workflow ${word(get("workflow") ?? "")}` : ""}${get("tag") ? ` --tag ${word(get("tag") ?? "")}` : ""}${since?.[0] ? ` --started-since ${since[0]}` : ""}`;
+  const of = ids.length ? "of the selected instances" : "that match";
+  const calls = { ...shared, activity: get("activity"), failure_type: get("failure_type") };
+  const more = `${get("activity") ? ` --activity ${word(get("activity") ?? "")}` : ""}${get("failure_type") ? ` --failure-type ${word(get("failure_type") ?? "")}` : ""}`;
+  const status = (get("status") ?? "").split(",").filter(Boolean);
+  return [
+    {
+      id: "retry",
+      title: "Retry",
+      noun: "call",
+      says: `Retrying calls ${of} become due now.`,
+      body: { action: "retry", calls: { ...calls, status: "retrying" } },
+      command: `resurgam call retry${flags}${more} --status retrying`,
+    },
+    {
+      id: "pause",
+      title: "Pause",
+      noun: "call",
+      says: `Waiting calls ${of} make no attempt until somebody resumes them.`,
+      body: { action: "pause", calls: { ...calls, status: "waiting" } },
+      command: `resurgam call pause${flags}${more} --status waiting`,
+    },
+    {
+      id: "resume",
+      title: "Resume",
+      noun: "call",
+      says: `Paused calls ${of} go on.`,
+      body: { action: "resume", calls: { ...calls, status: "paused" } },
+      command: `resurgam call resume${flags}${more} --status paused`,
+    },
+    {
+      id: "pause-runs",
+      title: "Pause runs of",
+      noun: "instance",
+      says: `Open instances ${of} take no turn until somebody resumes them.`,
+      body: { action: "pause", runs: { ...shared, status: status.length ? status : ["running"] } },
+      command: `resurgam pause${flags} --status ${(status.length ? status : ["running"]).join(" --status ")}`,
+    },
+    {
+      id: "resume-runs",
+      title: "Resume runs of",
+      noun: "instance",
+      says: `Paused instances ${of} go on.`,
+      body: { action: "resume", runs: { ...shared, status: ["paused"] } },
+      command: `resurgam resume${flags} --status paused`,
+    },
+  ];
+}

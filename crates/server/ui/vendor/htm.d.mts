@@ -1,0 +1,2 @@
+// Tagged templates that make elements.
+export default function htm(strings: TemplateStringsArray, ...values: any[]): any;

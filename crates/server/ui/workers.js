@@ -1,0 +1,45 @@
+// Who works on the database.
+import { html } from "./vendor/html.js";
+import { useAsk, useClock } from "./api.js";
+import { Command, Empty, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
+import { Sign } from "./shapes.js";
+import { many } from "./words.js";
+
+export function Workers() {
+  useTitle("Workers");
+  const clock = useClock();
+  const { data, problem } = useAsk("nodes");
+  const now = useAsk("now").data;
+  const remote = useAsk("workers").data?.items ?? [];
+  if (!data) return html`<${Wait} problem=${problem} />`;
+  const nodes = data.items;
+  const lacking = (now?.groups ?? []).filter((group) => group.state === "unregistered");
+  return html`<div class="lede"><div>
+    <h1>${nodes.length ? html`${nodes.length === 1 ? html`<em>${nodes[0].program}</em> works` : `${many(nodes.length, "node")} work`}.` : html`<strong>Nobody works</strong> on this database. What is asked for is stored until somebody does.`}</h1></div></div>
+    <${Trouble} problem=${problem} />
+    <${Part} title="Nodes" says="Processes that work on this database.">${
+      nodes.length
+        ? html`<table class="list plain"><thead><tr><th>Node</th><th>Program</th><th class="num">Process</th>
+          <th class="num">Since</th></tr></thead><tbody>
+      ${nodes.map((node) => html`<tr data-row tabindex="-1"><td><span class="tag">
+        <${Sign} name="running" size=${15} /><span class="id">${node.node}</span></span></td><td>${node.program}</td>
+        <td class="num">${node.pid ?? "–"}</td><td class="num"><${Time} at=${node.since_ms} now=${clock} /></td>
+        </tr>`)}</tbody></table>`
+        : html`<${Empty}>Start one, and it takes up what waits.<//>
+          <${Command} line="resurgam worker --actions actions" />`
+    }<//>
+    <${Part} title="Remote workers" says="Workers in other languages that this server heard of within a lease.">${
+      remote.length
+        ? html`<table class="list plain"><thead><tr><th>Session</th><th>Offers</th><th class="num">Runs</th>
+          <th>Stands</th><th class="num">Heard of</th></tr></thead><tbody>
+      ${remote.map((worker) => html`<tr data-row tabindex="-1"><td class="id">${worker.session}</td>
+        <td>${worker.activities.join(", ")}</td><td class="num">${worker.running}</td><td><span class="tag">
+        <${Sign} name=${worker.running ? "running" : "event"} size=${15} />${worker.polls ? "waits for more" : "busy"}</span></td><td class="num"><${Time} at=${worker.heard_ms} now=${clock} /></td></tr>`)}</tbody></table>`
+        : html`<${Empty}>None has asked for work. A worker is a program in any language that polls <code>/api/v1/worker/poll</code>.<//>`
+    }<//>
+    ${lacking.length > 0 && html`<${Part} title="Nobody knows" says="Activities with calls that no process can run.">
+      <ul class="needs">${lacking.map((group) => html`<li data-row tabindex="-1"><${Sign} name="nobody" />
+      <p class="say">
+      <em>${group.activity}</em>, queue ${group.queue}: ${many(group.count, "call waits", "calls wait")}</p>
+      <${Time} at=${group.since_ms} now=${clock} /><span></span></li>`)}</ul><//>`}`;
+}
