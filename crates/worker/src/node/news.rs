@@ -30,6 +30,11 @@ impl News {
             _ => current,
         }
     }
+
+    /// True when it is the end of this call.
+    pub(crate) fn ends(&self, call: CallKey) -> bool {
+        matches!(&self.origin, Origin::Call { call: of, .. } if *of == call)
+    }
 }
 
 /// Where news came from: what is to be removed when it becomes an event, or to be stored when it

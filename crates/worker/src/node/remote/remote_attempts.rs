@@ -295,6 +295,12 @@ impl Node {
     pub(crate) fn reports_found(&mut self, uid: Uid, found: Vec<MessageRow>) {
         let is_report = |row: &MessageRow| row.body.is_for_holder();
         let reports: Arc<[MessageRow]> = found.into_iter().filter(is_report).collect();
+        // An end that its run has not taken is in no step, or on its way: the read finds the call as
+        // it was.
+        let runs = &self.memory.runs;
+        let is_old = |call: &CallKey| runs.is_storing(uid) || runs.has_end(*call);
+        let old = reports.iter().filter_map(of_call).filter(is_old);
+        self.memory.reports.changed.extend(old);
         match reports.is_empty() {
             true => self.reports_read(uid, Vec::new()),
             false => self.ask_store_of(uid, StoreRequest::ReportedTasks { uid, reports }),
@@ -309,6 +315,10 @@ impl Node {
                 // Somebody asked once more.
                 self.push_report_end(uid, row.id, Vec::new());
                 continue;
+            }
+            if let Some(call) = acts_on(&row).filter(|call| self.memory.runs.has_ended(*call)) {
+                // It has ended, whatever was read of it: whoever asked hears that.
+                self.memory.reports.changed.remove(&call);
             }
             if self.waits_for_transaction(&row)
                 || self.waits_for_claim(&row, task.as_ref())
@@ -532,6 +542,12 @@ impl Node {
 }
 
 /// The call that somebody acts on, if that is what a message is about.
+/// The call that a message is about.
+fn of_call(row: &MessageRow) -> Option<CallKey> {
+    let (run, activity) = row.body.call()?;
+    Some(RunKey { uid: row.uid, run }.call(activity))
+}
+
 fn acts_on(row: &MessageRow) -> Option<CallKey> {
     match row.body {
         StoredMessage::Action { run, activity, .. } => {

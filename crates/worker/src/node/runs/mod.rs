@@ -30,7 +30,7 @@ use resurgam_core::{CallKey, RunKey, Uid};
 use resurgam_store::rows::TaskRow;
 
 use crate::keyed::Keyed;
-use crate::node::news::{News, Origin};
+use crate::node::news::News;
 use crate::node::steps::effect::Effect;
 use acts::Acts;
 use away::{Away, Then};
@@ -191,18 +191,21 @@ impl Runs {
         unloaded.map(|unloaded| unloaded.to_look_at.push(call)).is_some()
     }
 
+    /// True when a call has ended, and its run has not taken that.
+    pub(crate) fn has_end(&self, call: CallKey) -> bool {
+        let is_its = |news: &News| news.ends(call);
+        match (self.current(call.run), self.unloaded.get(&call.run.uid)) {
+            (Some(run), _) => run.news.iter().any(is_its),
+            (None, Some(unloaded)) => unloaded.held.iter().any(is_its),
+            (None, None) => false,
+        }
+    }
+
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read
     /// of its task is out of date.
     pub(crate) fn has_ended(&self, call: CallKey) -> bool {
-        let is_its_end =
-            |news: &News| matches!(&news.origin, Origin::Call { call: of, .. } if *of == call);
-        match (self.current(call.run), self.unloaded.get(&call.run.uid)) {
-            (Some(run), _) => {
-                !run.open_calls.contains(&call.seq) || run.news.iter().any(is_its_end)
-            }
-            (None, Some(unloaded)) => unloaded.held.iter().any(is_its_end),
-            (None, None) => false,
-        }
+        let is_open = |run: &HotRun| run.open_calls.contains(&call.seq);
+        self.has_end(call) || !self.current(call.run).is_none_or(is_open)
     }
 
     /// A call is in memory now. An attempt of it is this node's business: a read of the run that
