@@ -100,8 +100,12 @@ impl World {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         let Some(attempt) = host.attempts.get_mut(&token) else { return };
         attempt.begun = true;
+        let dependency = attempt.dependency;
         if attempt.told && !script.deaf {
             return self.moment(number, token, CLEANING_UP, Moment::Ends);
+        }
+        if let Some(dependency) = dependency {
+            self.check_concurrency(number, key, dependency);
         }
         self.moment(number, token, Duration::from_millis(script.takes), Moment::Ends);
         if let Some(beats) = script.beats {
@@ -203,15 +207,21 @@ impl World {
     }
 
     fn attempt_ends(&mut self, number: usize, token: u64) {
-        let Some(host) = self.hosts[number].host.as_mut() else { return };
+        let Some(host) = self.hosts[number].host.as_ref() else { return };
         let Some(attempt) = host.attempts.get(&token).filter(|attempt| attempt.begun) else {
             return;
         };
         let (script, call) = (attempt.script, attempt.call);
         let is_told = attempt.told && !script.deaf;
+        let refused = self.refused_by(attempt.dependency).filter(|_| !is_told);
         if host.asks.values().any(|asking| *asking == token) {
             return;
         }
+        if let Some(failure) = refused {
+            return self.end_attempt(number, token, Err(failure));
+        }
+        let Some(host) = self.hosts[number].host.as_mut() else { return };
+        let Some(attempt) = host.attempts.get(&token) else { return };
         if script.ends == Ends::InTransaction && !is_told {
             host.asked += 1;
             let ask = TransactionRequest { ask: host.asked, call, token, wait: FIRST_WAIT };

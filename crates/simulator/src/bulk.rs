@@ -9,7 +9,7 @@ use resurgam_store::model::ShardSet;
 use resurgam_store::rows::{InstanceFilter, Status};
 use resurgam_store::{
     BulkRow, BulkWrite, CallCursor, CallFilter, CallStatus, DeadLetter, DeadLetterFilter,
-    LetterState, LetterWrite, Settled,
+    GateWrite, LetterState, LetterWrite, Settled,
 };
 use resurgam_worker::node::{Reply, Request};
 use resurgam_worker::{BulkCounts, BulkOptions, BulkTarget, LetterFilter, RunFilter};
@@ -25,6 +25,8 @@ pub(crate) enum Order {
     Bulk(BulkWrite),
     /// A dead letter is discarded.
     Discard(LetterWrite),
+    /// A gate is set by hand, or a kind of calls is paused or resumed.
+    Gate(GateWrite),
 }
 
 impl Order {
@@ -32,6 +34,7 @@ impl Order {
     pub(crate) fn request(self, reply: Reply<()>) -> Request {
         match self {
             Order::Bulk(write) => Request::Bulk { write: Box::new(write), reply },
+            Order::Gate(write) => Request::WriteGates { writes: vec![write], reply },
             Order::Discard(letter) => Request::SettleLetter { letter: Box::new(letter), reply },
         }
     }
@@ -207,6 +210,9 @@ impl World {
                 "failed" => "bulk job ended early, as the first failed",
                 _ => "bulk job left open",
             });
+        }
+        for (what, count) in promises.at_gates() {
+            self.counts.note_all(what, count);
         }
         let (redriven, discarded) = promises.settled_letters();
         (0..redriven).for_each(|_| self.counts.note("letter redriven in the end"));

@@ -184,7 +184,12 @@ impl Counts {
 
     /// Something else happened that people want to know of.
     pub(crate) fn note(&mut self, what: &'static str) {
-        *self.others.entry(what).or_default() += 1;
+        self.note_all(what, 1);
+    }
+
+    /// Something else happened so many times.
+    pub(crate) fn note_all(&mut self, what: &'static str, count: u64) {
+        *self.others.entry(what).or_default() += count;
     }
 
     /// All of these, too.

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use resurgam_core::gate::Gate;
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, InstanceRow};
 use resurgam_store::{Assignment, Own, Owning, Result, StepResult, Store};
@@ -17,6 +18,7 @@ use resurgam_worker::node::{At, AttemptStart, Facts, Input, Node, RoleAnswer, St
 use resurgam_worker::{Options, Retention};
 use tokio::sync::watch;
 
+use crate::dependencies;
 use crate::program::{Call, Try, call_of, registry};
 use crate::store::SimulatedStore;
 use crate::wire::Wire;
@@ -40,6 +42,8 @@ pub(crate) struct Role {
     pub(crate) turns_elsewhere: bool,
     /// How long closed instances stay.
     pub(crate) stays: Option<Duration>,
+    /// The gates that its code names.
+    pub(crate) gates: Vec<Gate>,
 }
 
 /// A process.
@@ -137,6 +141,8 @@ pub(crate) struct Attempt {
     pub(crate) number: u32,
     /// Of the calls of its program.
     pub(crate) id: u32,
+    /// The dependency that it goes to.
+    pub(crate) dependency: Option<usize>,
     /// What it does.
     pub(crate) script: Try,
     /// Whether its code has begun.
@@ -153,6 +159,13 @@ pub(crate) struct Attempt {
     pub(crate) sent_at: Option<Duration>,
     /// The least time between two of those.
     pub(crate) throttle: Duration,
+}
+
+impl Attempt {
+    /// Its code works, and its call waits for it: it has a slot.
+    pub(crate) fn works(&self) -> bool {
+        self.begun && !self.told && !self.lingers
+    }
 }
 
 /// The clock of a process. On a file it is the machine's wall clock; on a server it is the
@@ -200,6 +213,7 @@ impl Host {
             horizon: role.horizon,
             queues: (!role.serves_others).then_some(queues),
             bulk_page: 3,
+            gates: dependencies::settings(&role.gates),
             retention: role.stays.map_or(Retention::default(), Retention::all),
             ..Options::default()
         };
@@ -305,6 +319,7 @@ impl Host {
             call: start.call,
             number: start.number,
             id: call.as_ref().map_or(0, |call| call.id),
+            dependency: call.as_ref().and_then(|call| call.dependency),
             script: call.map_or(nothing, |call| call.attempt(start.number)),
             begun: false,
             told: false,

@@ -14,6 +14,7 @@
 //! - `plan`, `random`, `program`: what a seed decides.
 //! - `world`: lets one thing happen after another. `host`: a process. `attempts`: what the code of
 //!   activities does. `users`, `asking`, `keepers`, `operators`, `bulk`: what people want.
+//!   `dependencies`: what stands behind gates, and is out now and then.
 //! - `network`, `trouble`, `faults`: what goes wrong.
 //! - `store`, `file`, `server`, `wire`: the store of a process. `database`: what it talks to.
 //! - `promises`: what must hold. `trace`: what happened, for people.
@@ -22,6 +23,7 @@ mod asking;
 mod attempts;
 mod bulk;
 mod database;
+mod dependencies;
 mod faults;
 mod file;
 mod host;

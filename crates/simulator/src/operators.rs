@@ -85,6 +85,7 @@ impl World {
 
     /// Everything is to come to its end: what is paused goes on, or is ended by hand.
     pub(crate) fn operators_let_go_on(&mut self) {
+        self.gates_go_on();
         for row in self.open_instances() {
             let run = RunKey { uid: row.uid, run: row.run };
             match row.status {
@@ -249,6 +250,8 @@ impl World {
         let Database { model, promises, .. } = &mut self.database;
         match order {
             Order::Bulk(write) => promises.bulk_acknowledged(model, write, answer.is_ok()),
+            // What holds is what the nodes read of it.
+            Order::Gate(_) => {}
             Order::Discard(letter) => promises.discard_acknowledged(model, letter.call()),
         }
         self.operators.orders.remove(&number);

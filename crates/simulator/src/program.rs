@@ -20,6 +20,7 @@ use resurgam_sdk::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::dependencies::key_of;
 use crate::random::Random;
 
 /// The queue of calls that not every node serves.
@@ -83,6 +84,9 @@ pub(crate) struct Call {
     pub(crate) policy: RetryPolicy,
     /// Whether it goes to the queue that not every node serves.
     pub(crate) elsewhere: bool,
+    /// The dependency that it goes to, whose gate it is behind.
+    #[serde(default)]
+    pub(crate) dependency: Option<usize>,
     /// What undoes it.
     pub(crate) undo: Option<Box<Call>>,
 }
@@ -268,7 +272,11 @@ fn carry_out(ctx: WorkflowContext, stmt: Stmt) -> Doing {
 
 async fn make(ctx: &WorkflowContext, call: Call) -> Result<(u32, u32), Failure> {
     let (policy, elsewhere, undo) = (call.policy.clone(), call.elsewhere, call.undo.clone());
+    let dependency = call.dependency;
     let mut asked = ctx.call(Work { call }).retry(policy);
+    if let Some(dependency) = dependency {
+        asked = asked.gate(key_of(dependency));
+    }
     if elsewhere {
         asked = asked.queue(OTHER_QUEUE);
     }
@@ -294,6 +302,8 @@ pub(crate) struct Taste {
     undone: u64,
     /// Times have at most so many digits, in milliseconds.
     digits: u64,
+    /// How many dependencies there are that calls go to.
+    dependencies: usize,
 }
 
 impl Taste {
@@ -301,7 +311,12 @@ impl Taste {
     pub(crate) fn new(random: &mut Random) -> Self {
         let mut rare_or_not = |rare| if random.one_in(3) { 1 } else { rare };
         let (timeouts, deaf, undone) = (rare_or_not(4), rare_or_not(4) * 2, rare_or_not(4));
-        Taste { timeouts, deaf, undone, digits: random.between(3, 5) }
+        Taste { timeouts, deaf, undone, digits: random.between(3, 5), dependencies: 0 }
+    }
+
+    /// So many dependencies are there that calls go to.
+    pub(crate) fn with_dependencies(self, dependencies: usize) -> Self {
+        Taste { dependencies, ..self }
     }
 }
 
@@ -371,6 +386,13 @@ impl Maker {
         let is_undone = may_be_undone && self.random.one_in(self.taste.undone);
         let mut tries: Vec<Try> = (0..self.random.below(4)).map(|_| self.one_try()).collect();
         tries.push(self.last_try());
+        // What undoes something has the gate of its activity.
+        let dependency = may_be_undone.then(|| self.dependency()).flatten();
+        if dependency.is_some() {
+            // Most of what fails does because the dependency is out.
+            let random = &mut self.random;
+            tries.iter_mut().filter(|_| !random.one_in(4)).for_each(|it| it.ends = Ends::Well);
+        }
         Call {
             id,
             tries,
@@ -379,8 +401,16 @@ impl Maker {
                 false => self.policy_of_undo(),
             },
             elsewhere: self.random.one_in(6),
+            dependency,
             undo: is_undone.then(|| Box::new(self.call(false))),
         }
+    }
+
+    /// Most calls go to a dependency where there are any.
+    fn dependency(&mut self) -> Option<usize> {
+        let count = self.taste.dependencies as u64;
+        let goes = count > 0 && !self.random.one_in(4);
+        goes.then(|| self.random.below(count) as usize)
     }
 
     fn one_try(&mut self) -> Try {

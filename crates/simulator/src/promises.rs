@@ -31,6 +31,10 @@
 //! | a run that is to be undone does not complete | it ends |
 //! | a bulk job touches each call at most once, and its counts add up | it is written |
 //! | a bulk job ends when the faults stop | the end |
+//! | nothing begins behind a gate that is shut but probes | it is claimed, one process |
+//! | no more run behind a gate than it lets, in each process | an attempt begins |
+//! | what fails while a gate is not flowing is free | the ledger is written |
+//! | nobody waits behind a gate when everything is well | the end |
 //! | a dead letter is tried again at most once, and not when it was discarded | it is written |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
@@ -38,6 +42,7 @@
 
 mod actions;
 mod bulk;
+mod gates;
 mod inbox;
 mod instances;
 mod letters;
@@ -52,12 +57,13 @@ use resurgam_core::event::Initiator;
 use resurgam_core::retry::{Limit, RetryPolicy};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceRow, Message, TaskRow};
+use resurgam_store::rows::{AttemptRow, InstanceRow, Message, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 
 use crate::program::{Call, call_of};
 use actions::ActionsSeen;
 use bulk::JobsSeen;
+use gates::GatesSeen;
 use inbox::InboxSeen;
 use instances::InstanceSeen;
 use letters::LettersSeen;
@@ -104,6 +110,7 @@ pub(crate) struct Promises {
     actions: ActionsSeen,
     jobs: JobsSeen,
     letters: LettersSeen,
+    gates: GatesSeen,
     /// A clock was set, and not every node may have heard of it.
     is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
@@ -133,6 +140,10 @@ struct CallSeen {
     /// What an operator completed it with.
     by_hand: Option<Payload>,
     failed_by_hand: bool,
+    /// The gate was not flowing when its last attempt was claimed.
+    probing: bool,
+    /// How many failures were free for that.
+    free: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -168,6 +179,7 @@ impl Promises {
             batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
         written.clone().for_each(|(step, _)| self.notes_brought_back(step));
         for (step, _) in written {
+            self.gates_written(step);
             self.written(step);
             self.letters_written(step);
             self.instance_written(model, step);
@@ -230,6 +242,7 @@ impl Promises {
     pub(crate) fn claimed(&mut self, row: &TaskRow) {
         let Some(claim) = &row.claim else { return };
         self.pause_written(row, true);
+        self.claimed_behind_gate(row);
         let call = self.calls.entry(row.call).or_default();
         call.token = Some(claim.token);
         let has_ended = call.ended;
@@ -383,9 +396,10 @@ impl Promises {
 
     /// A row of the ledger is written.
     fn recorded(&mut self, row: &AttemptRow) {
+        let counts = self.counts_failure(row);
         let call = self.calls.entry(row.call).or_default();
         let uid = row.call.run.uid;
-        call.failures += u32::from(row.outcome == AttemptOutcome::Failed);
+        call.failures += u32::from(counts);
         call.due = row.next_due().filter(|_| !self.is_clock_in_doubt);
         let failures = call.failures;
         let is_new = call.recorded.insert(row.attempt);
@@ -515,6 +529,7 @@ impl Promises {
     /// Everything is over: whether all that was promised came true.
     pub(crate) fn at_the_end(&mut self, model: &Model, stays: Option<Duration>, now: Timestamp) {
         self.inbox_at_the_end(model);
+        self.gates_at_the_end(model);
         self.retention_at_the_end(model, stays, now);
         self.actions_at_the_end(model);
         self.bulk_at_the_end();

@@ -249,7 +249,7 @@ impl World {
         for number in 0..self.hosts.len() {
             let place = &mut self.hosts[number];
             let Role { is_new, serves_others, .. } = place.role;
-            place.role = Role { is_new: true, serves_others: true, ..place.role };
+            (place.role.is_new, place.role.serves_others) = (true, true);
             if !is_new || !serves_others {
                 self.stop(number);
             }
@@ -290,8 +290,8 @@ impl World {
     }
 
     /// What is due is begun within a minute where nobody is busy, hindered or just started. Calls
-    /// that undo something wait for attempts that end late, and those that killed their process
-    /// wait for each other.
+    /// that undo something wait for attempts that end late, those that killed their process wait for
+    /// each other, and those behind a gate for others to probe.
     fn check_late(&mut self, open: &[InstanceRow]) {
         let calm_since = self.restarted_at.unwrap_or_default().max(self.plan.trouble);
         if self.timeline.now() < calm_since + 2 * LATE {
@@ -302,7 +302,10 @@ impl World {
         let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
         let tasks: Vec<TaskRow> = open.iter().flat_map(|row| model.tasks(run(row))).collect();
         let is_late = |task: &&TaskRow| {
-            task.wake_at < before && !task.progress.undoes && !task.progress.poison
+            task.wake_at < before
+                && !task.progress.undoes
+                && !task.progress.poison
+                && !self.is_behind_gate(task)
         };
         let late = tasks.iter().find(is_late);
         let late = late.filter(|_| tasks.iter().all(|task| task.claim.is_none()));

@@ -22,6 +22,7 @@ use resurgam_worker::{Busy, Pace, Retention};
 
 use crate::attempts::Moment;
 use crate::database::{Database, News};
+use crate::dependencies::Dependency;
 use crate::faults::{Counts, Fault};
 use crate::host::{Arrived, Done, Host, HostClock, Role};
 use crate::keepers::Keeper;
@@ -65,6 +66,8 @@ pub(crate) struct World {
     /// Those who keep schedules.
     pub(crate) keepers: Vec<Keeper>,
     pub(crate) operators: Operators,
+    /// What some calls go to.
+    pub(crate) dependencies: Vec<Dependency>,
     /// Who waits for the end of which instance, in which process, by the number of the question.
     pub(crate) waiting: BTreeMap<u64, (u64, Uid)>,
     /// How often somebody has asked how an instance ends.
@@ -115,6 +118,10 @@ pub(crate) enum Event {
     KeeperPatience { keeper: usize, asked: u64 },
     /// An operator does something to a call or to an instance.
     Operator,
+    /// An operator does something to a gate.
+    GateOperator,
+    /// A dependency is out for a while.
+    Outage(usize),
     /// An operator has waited long enough for the answer to what they asked for.
     OperatorPatience(u64),
     /// Something goes wrong.
@@ -169,7 +176,7 @@ impl World {
     /// The world of a plan, before anything has happened.
     pub(crate) fn new(plan: Plan, trace: Trace) -> Self {
         let mut random = Random::new(plan.seed ^ 0x5EED);
-        let taste = Taste::new(&mut random);
+        let taste = Taste::new(&mut random).with_dependencies(plan.gates.len());
         let users = (0..plan.instances)
             .map(|number| User::new(number, taste, &mut random, plan.trouble))
             .collect();
@@ -179,6 +186,7 @@ impl World {
                 .map(|number| Keeper::new(number, taste, &mut random, plan.trouble))
                 .collect(),
             operators: Operators::default(),
+            dependencies: plan.gates.iter().map(Dependency::new).collect(),
             waiting: BTreeMap::new(),
             waits: 0,
             set_backs: 0,
@@ -228,6 +236,10 @@ impl World {
         if self.plan.operators.is_some() {
             self.timeline.after(Duration::from_secs(1), Event::Operator);
         }
+        self.plan_dependencies();
+        if self.plan.nodes == 1 && !self.goes_wrong(Fault::Join) {
+            self.database.promises.one_process_decides();
+        }
         let faults: Vec<Fault> =
             self.plan.faults.iter().copied().filter(|fault| !fault.is_of_messages()).collect();
         for fault in faults {
@@ -250,6 +262,7 @@ impl World {
             works: true,
             turns_elsewhere: self.random.one_in(3),
             stays: self.plan.stays,
+            gates: self.plan.gates.clone(),
         }
     }
 
@@ -291,6 +304,8 @@ impl World {
                 }
             }
             Event::Operator => self.operator_acts(),
+            Event::GateOperator => self.operator_acts_on_gate(),
+            Event::Outage(number) => self.outage(number),
             Event::OperatorPatience(asked) => self.operator_asks(asked),
             Event::Fault(fault) => self.fault(fault),
             Event::Mend(mend) => self.mend(mend),

@@ -8,7 +8,7 @@
 /// planned for themselves: so it is what one step of one workflow writes.
 pub(crate) const MOST: usize = 2;
 
-/// So many rows, each with a value of every one of these arrays.
+/// A list of so many rows, each with a value of every one of these arrays.
 pub(crate) fn listed(arrays: &[String], rows: usize) -> String {
     let row = |nth: usize| {
         let values: Vec<String> = arrays.iter().map(|array| format!("({array})[{nth}]")).collect();

@@ -276,7 +276,7 @@ fn forbidden(action: &AuthAction<'_>) -> &'static str {
     }
 }
 
-/// The same code is refused again: it is never tried again by itself.
+/// A refusal of what the code does: that is refused again, so it is never tried again by itself.
 fn not_allowed(refused: String, failure: Option<Failure>) -> Failure {
     let mut not_allowed = Failure::terminal(refused).with_type("NotAllowed");
     not_allowed.cause = failure;

@@ -46,13 +46,13 @@ impl Error {
         Error { kind, code: kind.code(), attempted: attempted.into(), source: None }
     }
 
-    /// The same trouble, told to somebody else who waited for the same answer.
+    /// This trouble, told to somebody else who waited for the same answer.
     pub fn to_another(&self) -> Self {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         Error { source, ..Error::new(self.kind, &self.attempted) }.with_code(self.code)
     }
 
-    /// The same call may succeed later: connection, disk, lock.
+    /// Trouble after which the call may succeed later: connection, disk, lock.
     pub fn transient(attempted: impl Into<String>) -> Self {
         Error::new(Kind::Transient, attempted)
     }
@@ -91,7 +91,7 @@ impl Error {
         self
     }
 
-    /// The same trouble as part of something larger that was attempted.
+    /// This trouble as part of something larger that was attempted.
     pub fn within(self, attempted: impl Into<String>) -> Self {
         let outer = Error::new(self.kind, attempted).with_code(self.code);
         outer.because(self)

@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::clock::{Busy, Clock};
-use crate::host::{About, Host};
+use crate::host::{AttemptFacts, Host};
 use crate::mailbox::Mailbox;
 use crate::node::{AttemptEnd, AttemptStart, Input};
 
@@ -159,7 +159,7 @@ impl Drop for Running {
 /// Begins an attempt.
 pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Running {
     let start = &spec.start;
-    let about = About {
+    let facts = AttemptFacts {
         call: start.call,
         token: start.token,
         number: start.number,
@@ -172,7 +172,7 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
         },
         max_payload: spec.max_payload,
     };
-    let host = Arc::new(Host::new(about, clock.clone(), mailbox.clone()));
+    let host = Arc::new(Host::new(facts, clock.clone(), mailbox.clone()));
     let span = tracing::info_span!("attempt", instance = %start.instance,
         activity = %start.activity.name, attempt = start.number);
     let task = tokio::spawn(run(spec, host.clone(), clock, mailbox).instrument(span));

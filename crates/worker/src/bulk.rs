@@ -55,7 +55,7 @@ pub struct BulkOptions {
     /// The time that all of them take together.
     #[serde(skip_serializing_if = "Duration::is_zero", with = "millis")]
     pub spread: Duration,
-    /// So many are tried first, and the others only if these succeed.
+    /// How many are tried first; the others only if these succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u32>,
     /// A resume counts the failures of calls that used up their attempts from 0.

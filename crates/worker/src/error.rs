@@ -277,7 +277,7 @@ impl From<store::Error> for Error {
     }
 }
 
-/// The same text behind its code: it is what people see when `main` returns the error.
+/// The text of the error behind its code: it is what people see when `main` returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {self}", self.code())

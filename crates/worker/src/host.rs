@@ -22,7 +22,7 @@ use crate::node::Input;
 /// What an attempt and the loop share.
 #[derive(Debug)]
 pub(crate) struct Host {
-    about: About,
+    facts: AttemptFacts,
     clock: Arc<dyn Clock>,
     mailbox: Mailbox,
     state: Mutex<State>,
@@ -33,7 +33,7 @@ pub(crate) struct Host {
 
 /// What a host knows about its attempt.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct AttemptFacts {
     pub(crate) call: CallKey,
     pub(crate) token: u64,
     pub(crate) number: u32,
@@ -47,7 +47,7 @@ pub(crate) struct About {
 }
 
 /// An attempt's name, for a clock that wants to know; most do not.
-impl fmt::Display for About {
+impl fmt::Display for AttemptFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {} of {} in {}", self.number, self.activity.name, self.instance)
     }
@@ -100,9 +100,9 @@ enum Code {
 }
 
 impl Host {
-    pub(crate) fn new(about: About, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Self {
+    pub(crate) fn new(facts: AttemptFacts, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Self {
         let state = State {
-            busy: Some(clock.busy(&about)),
+            busy: Some(clock.busy(&facts)),
             waiting: false,
             code: Code::New,
             told: false,
@@ -115,7 +115,7 @@ impl Host {
             listeners: Listeners::default(),
         };
         let (told, cut, held_back) = (Notify::new(), Notify::new(), Notify::new());
-        Host { about, clock, mailbox, state: Mutex::new(state), told, cut, held_back }
+        Host { facts, clock, mailbox, state: Mutex::new(state), told, cut, held_back }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -153,7 +153,7 @@ impl Host {
         state.told = true;
         if state.waiting {
             // From here on it has something to do; the clock must not run on before it did.
-            state.busy = Some(self.clock.busy(&self.about));
+            state.busy = Some(self.clock.busy(&self.facts));
         }
         let listeners = std::mem::take(&mut state.listeners);
         drop(state);
@@ -208,7 +208,7 @@ impl Host {
     pub(crate) async fn hand_on(&self) -> std::convert::Infallible {
         loop {
             self.held_back.notified().await;
-            let next = self.lock().handed_on.map(|at| at.saturating_add(self.about.throttle));
+            let next = self.lock().handed_on.map(|at| at.saturating_add(self.facts.throttle));
             let elapsed = self.clock.elapsed();
             let moment = self.clock.sleep(next.unwrap_or(elapsed).saturating_sub(elapsed));
             drop(self.lock().alarm.take());
@@ -223,11 +223,11 @@ impl Host {
     /// Takes a heartbeat: hands it on, or keeps it until the throttle allows that.
     fn take(&self, state: &mut State, details: Payload, at: Timestamp) {
         state.latest = Some(Heartbeat { details, at });
-        let (throttle, elapsed) = (self.about.throttle, self.clock.elapsed());
+        let (throttle, elapsed) = (self.facts.throttle, self.clock.elapsed());
         if state.handed_on.is_none_or(|before| before.saturating_add(throttle) <= elapsed) {
             self.send(state);
         } else if !std::mem::replace(&mut state.is_held_back, true) {
-            state.alarm = Some(self.clock.busy(&self.about));
+            state.alarm = Some(self.clock.busy(&self.facts));
             self.held_back.notify_one();
         }
     }
@@ -235,7 +235,7 @@ impl Host {
     fn send(&self, state: &mut State) {
         state.is_held_back = false;
         state.handed_on = Some(self.clock.elapsed());
-        let About { call, token, .. } = self.about;
+        let AttemptFacts { call, token, .. } = self.facts;
         if let Some(heartbeat) = state.latest.clone().filter(|_| !state.over) {
             self.mailbox.send(Input::Heartbeat { call, token, heartbeat });
         }
@@ -244,7 +244,7 @@ impl Host {
 
 impl AttemptHost for Host {
     fn place(&self) -> Option<Place<'_>> {
-        let About { call, token, ref queue, .. } = self.about;
+        let AttemptFacts { call, token, ref queue, .. } = self.facts;
         Some(Place { call, queue, token })
     }
 
@@ -296,7 +296,7 @@ impl AttemptHost for Host {
     }
 
     fn heartbeat(&self, details: Option<Payload>) -> Result<(), Failure> {
-        let (now, most) = (self.clock.now(), self.about.max_payload);
+        let (now, most) = (self.clock.now(), self.facts.max_payload);
         let size = details.as_ref().map_or(0, Payload::len);
         let mut state = self.lock();
         state.last_sign = self.clock.elapsed();
@@ -309,7 +309,7 @@ impl AttemptHost for Host {
             return Err(Failure::of_kind(Kind::Cancelled, message));
         }
         if size > most {
-            let name = &self.about.activity.name;
+            let name = &self.facts.activity.name;
             let message =
                 format!("heartbeat of {name}: the details have {size} bytes, {most} are allowed");
             return Err(Failure::terminal(message).with_type("PayloadTooLarge"));
@@ -319,7 +319,7 @@ impl AttemptHost for Host {
 
     fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
         Box::pin(async move {
-            let About { call, token, .. } = self.about;
+            let AttemptFacts { call, token, .. } = self.facts;
             let (ask, answer) = UserTransaction::new(call, token, work);
             self.mailbox.send(Mail::Transact(ask));
             // The engine has it, and may have to wait for the store: time goes on.

@@ -53,7 +53,7 @@ pub fn read(argument: &Payload) -> Option<(String, Payload)> {
 }
 
 impl BareCall {
-    /// The same call with a policy of its own. The error says why that makes no sense.
+    /// Has the call follow a policy of its own. The error says why that makes no sense.
     pub fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {
         let wrong = |error: String| format!("the retry policy of {}: {error}", self.activity);
         policy.check().map_err(|error| wrong(error.to_string()))?;

@@ -15,7 +15,7 @@ use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
 
 use super::plan::Plan;
-use super::slow_path::judge;
+use super::slow_path::plan_and_results;
 use super::{look, statements};
 use crate::combine::pieces;
 use crate::connect::Connector;
@@ -296,7 +296,7 @@ impl Lane {
             let prepared = self.shared.in_time("prepare a commit", prepared).await?;
             self.batches.sent();
             let ending = match prepared {
-                Some(prepared) => self.together(&client, &prepared, &pieces).await,
+                Some(prepared) => self.send_prepared(&client, &prepared, &pieces).await,
                 None => self.transaction(&client, Some(&self.shared.begin), &statements).await,
             };
             if let Some(fate) = self.ended(client, ending, &mut resent).await? {
@@ -317,7 +317,7 @@ impl Lane {
             let client = self.ready().await?;
             let before = self.before(&everything, fence, &client)?;
             let (client, known) = self.look(client, &before, batch).await?;
-            let (plan, results) = match judge(batch, known) {
+            let (plan, results) = match plan_and_results(batch, known) {
                 Ok(judged) => judged,
                 Err(error) => {
                     self.roll_back(Some(client)).await;
@@ -350,7 +350,7 @@ impl Lane {
         client: Session,
         before: &[Statement<'_>],
         batch: &[Step],
-    ) -> Result<(Session, super::slow_path::Known)> {
+    ) -> Result<(Session, super::slow_path::StoredBefore)> {
         let questions = look::questions(batch);
         let (client, rows) = self.ask_inside(client, before, &questions).await?;
         let known = look::known(rows);
@@ -420,7 +420,7 @@ impl Lane {
     }
 
     /// Sends statements piece by piece. A single one is a transaction by itself.
-    async fn together(
+    async fn send_prepared(
         &self,
         client: &Session,
         prepared: &[Prepared],

@@ -11,7 +11,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::schedule;
-use super::slow_path::{Known, Revision, Waiting};
+use super::slow_path::{Revision, StoredBefore, Waiting};
 use crate::encode::whole;
 use crate::statement::Statement;
 
@@ -101,8 +101,8 @@ pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 12] {
 }
 
 /// What the answers to [`questions`] say.
-pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<Known, Error> {
-    let mut known = Known::default();
+pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<StoredBefore, Error> {
+    let mut known = StoredBefore::default();
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or_default();
     for row in next() {

@@ -306,7 +306,7 @@ impl<'b> Plan<'b> {
         self.waves.place(&[Alone(Thing::Messages(uid))])
     }
 
-    /// The same message twice in one statement is no trouble: the first counts.
+    /// A message that is there twice in one statement is no trouble: the first counts.
     fn tell(&mut self, row: &'b MessageRow) {
         let needs = [Shared(Thing::Message(row.uid, &row.id)), Shared(Thing::Messages(row.uid))];
         let wave = self.in_order(row.uid, Inserted::Always, &needs);

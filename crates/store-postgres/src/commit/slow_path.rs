@@ -19,7 +19,7 @@ use super::plan::{Plan, Started};
 
 /// What the database knew before the batch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct StoredBefore {
     /// Who holds the ids that the batch asks for.
     pub(crate) holders: HashMap<String, Uid>,
     /// Request ids that were seen.
@@ -67,7 +67,10 @@ pub(crate) enum Revision {
 }
 
 /// What is written of a batch, and what became of its steps.
-pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<StepResult>)> {
+pub(crate) fn plan_and_results(
+    batch: &[Step],
+    mut known: StoredBefore,
+) -> Result<(Plan<'_>, Vec<StepResult>)> {
     let mut plan = Plan::default();
     let mut results = Vec::with_capacity(batch.len());
     for step in batch {
@@ -94,7 +97,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
     Ok((plan, results))
 }
 
-impl Known {
+impl StoredBefore {
     /// Whether a schedule, a row of the inbox, a bulk job or a dead letter is not what it was.
     fn refusal(&self, step: &Step) -> Result<Option<StepResult>> {
         let follows = match step.schedule.as_deref() {
@@ -422,12 +425,12 @@ mod tests {
 
     /// What becomes of a batch when `a` is held by this instance, open or closed.
     fn check(closed: Option<bool>, batch: &[Step]) -> Vec<StepResult> {
-        let mut known = Known::default();
+        let mut known = StoredBefore::default();
         if let Some(closed) = closed {
             known.holders.insert("a".to_string(), A);
             known.closed.insert(A, closed);
         }
-        judge(batch, known).expect("no row is to blame").1
+        plan_and_results(batch, known).expect("no row is to blame").1
     }
 
     #[test]
@@ -458,7 +461,7 @@ mod tests {
             start: start.clone(),
             otherwise: None,
         };
-        let mut known = Known::default();
+        let mut known = StoredBefore::default();
         known.holders.insert("a".to_string(), A);
         known.closed.insert(A, false);
         assert_eq!(known.start_child(&child(A, "a")), Started::Before);
@@ -489,12 +492,12 @@ mod tests {
             messages: vec![MessageWrite::Delete { uid: A, id: id.into() }],
             ..Step::default()
         };
-        let mut known = Known::default();
+        let mut known = StoredBefore::default();
         known.closed.insert(A, false);
         known.signals.insert(A, 1);
         known.messages.insert((A, "a".into()), Waiting { is_signal: true, run: None });
         let batch = [tell("a"), tell("b"), tell("c"), read("x"), tell("d"), read("a"), tell("e")];
-        let results = judge(&batch, known).expect("no row is to blame").1;
+        let results = plan_and_results(&batch, known).expect("no row is to blame").1;
         assert_eq!(results, [Written, Written, Full, Written, Full, Written, Written]);
     }
 
@@ -520,8 +523,11 @@ mod tests {
         let delete = || step(ScheduleWrite::Delete { id: "nightly".into() });
         let check = |read: Option<i64>, batch: &[Step]| {
             let schedules = read.map(|read| ("nightly".into(), Revision::Read(read)));
-            let known = Known { schedules: schedules.into_iter().collect(), ..Known::default() };
-            judge(batch, known).expect("no row is to blame").1
+            let known = StoredBefore {
+                schedules: schedules.into_iter().collect(),
+                ..StoredBefore::default()
+            };
+            plan_and_results(batch, known).expect("no row is to blame").1
         };
         assert_eq!(check(None, &[update(7), delete(), insert()]), [Missed, Missed, Written]);
         assert_eq!(check(Some(7), &[insert(), update(6), update(7)]), [Missed, Missed, Written]);
@@ -544,16 +550,16 @@ mod tests {
             ..Step::default()
         };
         let there = [row(1, None), row(2, Some("x")), row(3, Some("x")), row(4, Some("y"))];
-        let known = Known {
+        let known = StoredBefore {
             inbox: there.iter().map(|row| (row.arrival, row.clone())).collect(),
             seen: ["y".to_string()].into(),
-            ..Known::default()
+            ..StoredBefore::default()
         };
         let [one, two, three, four] = there;
         let changed = InboxRow { kind: "signal".into(), ..one.clone() };
         let batch =
             [take(changed), take(one.clone()), take(one), take(two), take(three), take(four)];
-        let (plan, results) = judge(&batch, known).expect("no row is to blame");
+        let (plan, results) = plan_and_results(&batch, known).expect("no row is to blame");
         assert_eq!(results, [Missed, Written, Missed, Written, Missed, Missed]);
         let dropped: Vec<i64> =
             plan.waves().iter().flat_map(|wave| wave.dropped.iter().copied()).collect();

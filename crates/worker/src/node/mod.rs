@@ -47,6 +47,9 @@
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory. So
 //! does a call while a step of it is not durable after which it waits (`calls/waiting.rs`).
 
+// An order that depends on a hasher would be another one in each process.
+#![deny(clippy::iter_over_hash_type)]
+
 mod answer_requests;
 mod ask_store;
 mod attempts;

@@ -369,7 +369,7 @@ impl Node {
                 (event, format!("completed {name}"))
             }
             EndsWith::Failure(mut failure) => {
-                let before = || call.story.last_failure().cloned();
+                let before = || call.failure_log.last_failure().cloned();
                 failure.cause = failure.cause.take().or_else(before);
                 let why = StopWhy::new(Reason::Operator, call.task.progress.failures);
                 let failure = failed(call, failure.bounded(), &why, None, now);
@@ -394,7 +394,7 @@ impl Node {
         };
         let Some(call) = self.memory.calls.get_mut(key) else { return };
         let before = named(&call.task);
-        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        let failure = call.failure_log.last_failure().cloned().unwrap_or_default();
         let policy = fallback.policy.row.clone();
         call.falls_back(fallback, given_up(failure, call.task.attempt, &why), now);
         let text = format!("{before} falls back to {name} by its new policy: {why}");
@@ -421,7 +421,7 @@ impl Node {
                 EventKind::ActivityCompleted(ActivityCompleted { fallback: true, ..completed })
             }
             wanted => {
-                let failure = call.story.last_failure().cloned().unwrap_or_default();
+                let failure = call.failure_log.last_failure().cloned().unwrap_or_default();
                 let ends_run = *wanted == Exhausted::Compensate;
                 let record = failed(&mut call, failure, &why, None, now);
                 let is_kept = *wanted == Exhausted::DeadLetter;

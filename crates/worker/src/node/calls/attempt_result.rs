@@ -120,8 +120,8 @@ impl Node {
         let why = StopWhy::new(reason, call.task.progress.failures);
         // An older failure did not pause a call that lost its process too often.
         let failure = match reason {
-            Reason::WorkerLost => call.story.last_error(),
-            _ => call.story.last_failure(),
+            Reason::WorkerLost => call.failure_log.last_error(),
+            _ => call.failure_log.last_failure(),
         };
         let failure = failure.cloned().unwrap_or_default();
         self.end_failed(key, failure, why, None, GivenUp::Fails);
@@ -181,7 +181,7 @@ impl Node {
         };
         self.gate_hears(key, outcome);
         let Some(call) = self.memory.calls.get_mut(key) else { return };
-        let now = call.story.not_before(now);
+        let now = call.failure_log.not_before(now);
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
         let mut row = attempt_row(call, outcome, failure.clone(), now);
@@ -189,7 +189,7 @@ impl Node {
             Next::Again { delay, why } => {
                 row.delay_ms = Some(millis(delay));
                 row.why = why;
-                call.story.add(&row);
+                call.failure_log.add(&row);
                 self.try_again(key, delay, row, now);
             }
             Next::Stop(why) => {
@@ -247,7 +247,7 @@ impl Node {
         if let Some(row) = &mut row {
             row.why.push_str(RecordedWhy::FALLS_BACK);
             row.why.push_str(name);
-            call.story.add(row);
+            call.failure_log.add(row);
         }
         let policy = fallback.policy.row.clone();
         call.falls_back(fallback, given_up(failure, call.task.attempt, why), now);
@@ -298,7 +298,7 @@ impl Node {
     ) {
         metrics::counter!("resurgam.paused").increment(1);
         let Some(call) = self.memory.calls.get_mut(key) else { return };
-        row.iter().for_each(|row| call.story.add(row));
+        row.iter().for_each(|row| call.failure_log.add(row));
         call.task.progress.pause_asked = None;
         call.waits(now, now);
         let (until, stopped) = (wait.map(|wait| now.saturating_add(wait)), why.reason.name());
@@ -324,7 +324,7 @@ impl Node {
         now: Timestamp,
     ) {
         let Some(mut call) = self.take_call(key) else { return };
-        row.iter().for_each(|row| call.story.add(row));
+        row.iter().for_each(|row| call.failure_log.add(row));
         let value = Payload::from_text(value.to_string());
         let completed = ActivityCompleted { fallback: true, ..call.completed(value, now) };
         let origin = Origin::ended(key, row, call.report);
@@ -453,7 +453,7 @@ pub(crate) fn failed(
 ) -> ActivityFailed {
     if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
         // Time ended it, but the failure before is what people want to know.
-        let before = || call.story.last_failure().cloned();
+        let before = || call.failure_log.last_failure().cloned();
         failure.cause = failure.cause.take().or_else(before);
         failure = failure.bounded();
     }
@@ -462,7 +462,7 @@ pub(crate) fn failed(
         if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
             row.failure = Some(failure.clone());
         }
-        call.story.add(row);
+        call.failure_log.add(row);
     }
     if let Some(of) = &call.task.progress.fallback {
         failure = caused_in_the_end_by(failure, &of.failure);
@@ -480,7 +480,7 @@ pub(crate) fn failed(
         why: why.reason.name().to_string(),
         settles: false,
         ends_run: false,
-        retry_metadata: call.story.metadata(&call.task, now, exhausted),
+        retry_metadata: call.failure_log.metadata(&call.task, now, exhausted),
     }
 }
 
@@ -574,7 +574,7 @@ fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: 
         AttemptOutcome::Snoozed => total_failure(&call.policy),
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
             let mut ended = total_failure(&call.policy);
-            ended.cause = Some(call.story.last_failure().cloned().unwrap_or(failure));
+            ended.cause = Some(call.failure_log.last_failure().cloned().unwrap_or(failure));
             ended
         }
         _ => failure,
@@ -652,7 +652,7 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
 /// now: from the same random number, the delay before it, and the end of that attempt. `None` when
 /// there is nothing to decide: it does not wait after a failure.
 pub(crate) fn decide_again(call: &mut HotCall, now: Timestamp) -> Option<Result<(), StopWhy>> {
-    let last = call.story.last_attempt(call.task.attempt);
+    let last = call.failure_log.last_attempt(call.task.attempt);
     // Where failures are counted from 0 again, nothing has been decided yet.
     let last = last.filter(|_| call.task.progress.failures > 0).cloned()?;
     let CallKey { run, seq } = call.task.call;

@@ -144,7 +144,7 @@ impl Node {
         };
         let deciding = self.policies.deciding(policy, &task);
         let mut call = HotCall::new(task, input, instance, deciding);
-        call.story = FailureLog::of(&ledger, call.task.progress.counters());
+        call.failure_log = FailureLog::of(&ledger, call.task.progress.counters());
         Some(call)
     }
 

@@ -36,7 +36,7 @@ impl Node {
             failure: failed.failure.clone(),
             why: failed.why.clone(),
             attempts: failed.attempt,
-            ledger: call.story.rows(),
+            ledger: call.failure_log.rows(),
             at: now,
             fingerprint: key,
             error,

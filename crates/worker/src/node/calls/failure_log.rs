@@ -59,12 +59,12 @@ impl LastAttempt {
 impl FailureLog {
     /// Restores what a ledger tells, which is bounded itself; `ended` counts all of it.
     pub(crate) fn of(ledger: &[AttemptRow], ended: Counters) -> Self {
-        let mut story = FailureLog::default();
-        ledger.iter().for_each(|row| story.add(row));
-        let kept = story.first.len() + story.last.len();
+        let mut log = FailureLog::default();
+        ledger.iter().for_each(|row| log.add(row));
+        let kept = log.first.len() + log.last.len();
         let errors = ended.ended().saturating_sub(ended.snoozed);
-        story.left_out = errors.saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX));
-        story
+        log.left_out = errors.saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX));
+        log
     }
 
     /// Adds an attempt. One that asked to be run later did not fail.
@@ -122,7 +122,7 @@ impl FailureLog {
         self.error.as_deref()
     }
 
-    /// The story as the history tells it, when there was more than one attempt.
+    /// What happened as the history tells it, when there was more than one attempt.
     pub(crate) fn metadata(
         &self,
         task: &TaskRow,

@@ -22,7 +22,7 @@ pub(crate) struct HotCall {
     pub(super) policy: Arc<Resolved>,
     /// The revision of what operators set for its activity that the policy follows.
     pub(super) revision: u64,
-    pub(super) story: FailureLog,
+    pub(super) failure_log: FailureLog,
     /// What its attempt holds from the claim to the end, unless its thread does.
     pub(super) slot: Option<Slot>,
     /// The driver was told to begin the attempt that it is claimed for.
@@ -55,7 +55,7 @@ impl HotCall {
             instance,
             policy,
             revision,
-            story: FailureLog::default(),
+            failure_log: FailureLog::default(),
             slot: None,
             begun: false,
             given_up: false,
@@ -158,7 +158,7 @@ impl HotCall {
             started_at: started_at(&self.task),
             after_cancel: self.task.progress.cancelled,
             fallback: self.task.progress.fallback.is_some(),
-            retry_metadata: self.story.metadata(&self.task, now, false),
+            retry_metadata: self.failure_log.metadata(&self.task, now, false),
         }
     }
 
@@ -178,7 +178,7 @@ impl HotCall {
     pub(crate) fn pauses(&mut self, pause: Pause, now: Timestamp) {
         let (since, due) = (Some(now), Some(self.task.wake_at));
         let Fingerprint { key, error } =
-            Fingerprint::of(&self.task.name, self.story.last_failure());
+            Fingerprint::of(&self.task.name, self.failure_log.last_failure());
         let (fingerprint, error) = (Some(key), Some(error));
         let pause = Pause { since, due, fingerprint, error, ..pause };
         self.task.progress.paused = Some(Box::new(pause));

@@ -142,7 +142,7 @@ impl Node {
         call.is_decided();
         match decide_again(call, now) {
             Some(Err(why)) => {
-                let failure = call.story.last_failure().cloned().unwrap_or_default();
+                let failure = call.failure_log.last_failure().cloned().unwrap_or_default();
                 self.stopped_retrying(key, failure, why, None, now);
                 None
             }

@@ -57,6 +57,7 @@ impl Node {
         found: Result<Vec<DueTask>>,
     ) {
         let now = self.now;
+        let is_in_vain = self.memory.slots.gates().is_read_in_vain();
         self.memory.slots.gates_mut().reads(false);
         let found = match found {
             Ok(found) => found,
@@ -72,7 +73,7 @@ impl Node {
             }
         };
         self.then(FollowUp::StoreAnswers);
-        for (key, most) in asked {
+        for (key, most) in asked.iter().filter(|_| !is_in_vain) {
             let of_gate = found.iter().filter(|task| task.gate == *key);
             let count = of_gate.clone().count();
             let later = of_gate.map(|task| task.wake_at).find(|at| *at > now);

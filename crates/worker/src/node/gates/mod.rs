@@ -80,6 +80,8 @@ pub(crate) struct Gates {
     after_outage: BTreeSet<GateId>,
     /// Due tasks are being read.
     reading: bool,
+    /// Other kinds of calls are paused since that began.
+    is_read_in_vain: bool,
     /// What is stored was read: until then nothing begins.
     is_read: bool,
 }
@@ -106,6 +108,7 @@ impl Gates {
             outage_until: now,
             after_outage: BTreeSet::new(),
             reading: false,
+            is_read_in_vain: false,
             is_read: false,
         }
     }
@@ -118,6 +121,7 @@ impl Gates {
     /// Due tasks are being read, or are no longer.
     pub(super) fn reads(&mut self, reading: bool) {
         self.reading = reading;
+        self.is_read_in_vain = false;
     }
 
     /// The time of what is being handled.
@@ -362,7 +366,21 @@ impl Gates {
         let goes_on = |name: &&String| !self.paused.activities.contains(name);
         let resumed = before.activities.iter().filter(goes_on);
         self.resumed.extend(resumed.map(|name| (name.clone(), self.now)));
+        if is_new {
+            self.is_read_in_vain = self.reading;
+            self.forget_backlogs();
+        }
         is_new
+    }
+
+    /// True when what is being read leaves out kinds of calls that are not paused any more.
+    pub(super) fn is_read_in_vain(&self) -> bool {
+        self.is_read_in_vain
+    }
+
+    /// What was read of due tasks left out what was paused: it is read anew.
+    fn forget_backlogs(&mut self) {
+        self.known.iter_mut().for_each(|gate| gate.backlog_mut().is_over());
     }
 
     /// When something is to be done about gates, of which so many are in line each.

@@ -371,7 +371,7 @@ fn is_deadline(row: &MessageRow, key: RunKey) -> bool {
         if *run == key.run)
 }
 
-/// The same message, due later.
+/// What makes a message due later.
 fn moved(row: &MessageRow, by: Duration) -> [MessageWrite; 2] {
     let (uid, id) = (row.uid, row.id.clone());
     let later = MessageRow { due_at: row.due_at.saturating_add(by), ..row.clone() };

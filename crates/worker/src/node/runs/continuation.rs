@@ -198,7 +198,7 @@ impl Node {
         step.tasks.push(TaskWrite::DeleteAll(run.key));
         step.messages.retain(|write| !write.belongs_to(run.key));
         step.messages.push(MessageWrite::DeleteRun(run.key));
-        run.later.clear();
+        run.pending_messages.clear();
     }
 
     /// The newest version of a workflow that is registered here.

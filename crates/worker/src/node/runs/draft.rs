@@ -110,7 +110,7 @@ impl Draft {
 impl Draft {
     /// Takes messages of a run that have served their purpose.
     pub(crate) fn receive(&mut self, run: &mut HotRun, has_served: impl Fn(&MessageRow) -> bool) {
-        let served = run.later.take(has_served).into_iter();
+        let served = run.pending_messages.take(has_served).into_iter();
         let delete = |MessageRow { uid, id, .. }| MessageWrite::Delete { uid, id };
         self.step.messages.extend(served.map(delete));
     }

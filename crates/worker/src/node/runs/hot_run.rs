@@ -37,15 +37,15 @@ pub(crate) struct HotRun {
     /// How calls that it gave up have ended: what follows from its own history comes first.
     pub(super) settled: VecDeque<News>,
     /// Messages that are stored and not due yet.
-    pub(super) later: PendingMessages,
+    pub(super) pending_messages: PendingMessages,
     /// Signals that are stored and that nobody waits for.
-    pub(super) unread: UnreadSignals,
+    pub(super) unread_signals: UnreadSignals,
     /// Its activity calls that have not ended.
     pub(super) open_calls: BTreeSet<Seq>,
     /// Those of them whose attempt was claimed by another node when the run was read.
     pub(super) elsewhere: BTreeMap<Seq, TaskRow>,
     /// Those of them that are left to others: another node may run them.
-    pub(super) shared: BTreeSet<Seq>,
+    pub(super) left_to_others: BTreeSet<Seq>,
     /// The children it has started that have not told how they ended.
     pub(super) children: BTreeMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
@@ -78,11 +78,11 @@ impl HotRun {
             news: VecDeque::new(),
             requests: VecDeque::new(),
             settled: VecDeque::new(),
-            later: PendingMessages::default(),
-            unread: UnreadSignals::default(),
+            pending_messages: PendingMessages::default(),
+            unread_signals: UnreadSignals::default(),
             open_calls: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
-            shared: BTreeSet::new(),
+            left_to_others: BTreeSet::new(),
             children: BTreeMap::new(),
             request_id: None,
             info,
@@ -178,9 +178,9 @@ impl HotRun {
         match row.body {
             // It was taken notice of before, and nobody waited for it.
             StoredMessage::Signal { name, value } if row.due_at == MessageRow::NEVER => {
-                self.unread.keep(row.id, name, value);
+                self.unread_signals.keep(row.id, name, value);
             }
-            _ => self.later.keep(row),
+            _ => self.pending_messages.keep(row),
         }
     }
 
@@ -188,17 +188,17 @@ impl HotRun {
     pub(crate) fn knows(&self, id: &str) -> bool {
         let is = |news: &News| matches!(&news.origin, Origin::Stored { id: known } if known == id);
         self.taken.contains(id)
-            || self.unread.has(id)
+            || self.unread_signals.has(id)
             || self.news.iter().any(is)
-            || self.later.has(id)
+            || self.pending_messages.has(id)
     }
 
     /// The next thing to take notice of: a signal that somebody waits for by now came before
     /// everything else.
     pub(crate) fn next_news(&mut self) -> Option<News> {
         let mut next = self.settled.pop_front();
-        if next.is_none() && !self.unread.is_empty() && !self.code.is_closed() {
-            next = self.unread.take(&self.code.machine().lock().wanted_signals());
+        if next.is_none() && !self.unread_signals.is_empty() && !self.code.is_closed() {
+            next = self.unread_signals.take(&self.code.machine().lock().wanted_signals());
         }
         next.or_else(|| self.news.pop_front())
     }
@@ -209,9 +209,9 @@ impl HotRun {
     }
 
     pub(crate) fn has_wanted_signals(&self) -> bool {
-        !self.unread.is_empty()
+        !self.unread_signals.is_empty()
             && !self.code.is_closed()
-            && self.unread.has_any(&self.code.machine().lock().wanted_signals())
+            && self.unread_signals.has_any(&self.code.machine().lock().wanted_signals())
     }
 
     /// True when an instance was started to be left alone.

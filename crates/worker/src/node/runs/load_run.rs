@@ -117,11 +117,11 @@ impl Node {
             return self.take_elsewhere(turn);
         }
         let held = unloaded.held;
-        match self.revive(&record, replayed) {
-            Ok((run, draft)) => self.revived(&record, run, draft, held),
+        match self.rebuild(&record, replayed) {
+            Ok((run, draft)) => self.rebuilt(&record, run, draft, held),
             Err(_) if is_terminated(&record, &held) => {
                 let (run, draft) = self.without_code(&record);
-                self.revived(&record, run, draft, held);
+                self.rebuilt(&record, run, draft, held);
             }
             Err(unknown @ Blocked::Unregistered(_)) => {
                 self.wait_for_code(&record.instance, &unknown, held);
@@ -202,7 +202,7 @@ impl Node {
     }
 
     /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
-    fn revive(
+    fn rebuild(
         &mut self,
         record: &RunRecord,
         replayed: Option<Turned>,
@@ -225,18 +225,18 @@ impl Node {
         run.turns = self.registry.turn_thread(&workflow);
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
-        run.shared = self.shared_calls(record);
+        run.left_to_others = self.shared_calls(record);
         run.children = children(&run, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
-        let revived = match record.events.is_empty() {
+        let rebuilt = match record.events.is_empty() {
             true => self.begin_started(&mut run, &mut draft, started, taken),
             false => self.replay(&mut run, &mut draft, record, taken.map(|(_, taken)| taken)),
         };
-        if revived.is_err() {
+        if rebuilt.is_err() {
             self.take_back(&draft.effects);
         }
-        revived.map(|()| (run, draft))
+        rebuilt.map(|()| (run, draft))
     }
 
     fn replay(
@@ -307,11 +307,11 @@ impl Node {
         let mut run = HotRun::new(key, row.id.clone(), code, about);
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
-        run.shared = self.shared_calls(record);
+        run.left_to_others = self.shared_calls(record);
         run.children = children(&run, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
-        drop(run.later.take(|row| !ends_at_once(row)));
+        drop(run.pending_messages.take(|row| !ends_at_once(row)));
         (run, draft)
     }
 
@@ -348,7 +348,7 @@ impl Node {
             let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
             let waits = |task: &TaskRow| task.call == key && task.claim.is_none();
             let is_idle = record.tasks.iter().any(waits)
-                && !run.shared.contains(&seq)
+                && !run.left_to_others.contains(&seq)
                 && !self.memory.calls.has(key);
             if is_idle && run.open_calls.remove(&seq) {
                 self.cancel_call(key, draft);
@@ -363,7 +363,7 @@ impl Node {
     fn settle_what_is_shared(&mut self, uid: Uid) {
         let Some(run) = self.memory.runs.hot.get(uid) else { return };
         let settling = run.code.machine().lock().settling();
-        let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
+        let shared = settling.into_iter().filter(|seq| run.left_to_others.contains(seq));
         let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();
         calls.into_iter().for_each(|key| self.settle_shared(key));
     }
@@ -383,7 +383,7 @@ impl Node {
         }
     }
 
-    fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
+    fn rebuilt(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
         let uid = record.instance.uid;
         run.tries = self.memory.runs.blocked.remove(&uid).map_or(0, |tries| tries.count);
         let was_held_up = record.instance.error.is_some();
@@ -407,7 +407,7 @@ impl Node {
         let closed = run.code.is_closed();
         // What is due already is taken below, and must not wake the run again if that blocks it.
         let now = self.now;
-        for at in run.later.times_after(now) {
+        for at in run.pending_messages.times_after(now) {
             self.memory.due.add_run(at, uid);
         }
         self.memory.runs.insert(run);

@@ -237,7 +237,7 @@ impl Runs {
     /// A call is left to others: another node may run it.
     pub(crate) fn call_is_shared(&mut self, call: CallKey) {
         if let Some(run) = self.current_mut(call.run) {
-            run.shared.insert(call.seq);
+            run.left_to_others.insert(call.seq);
         }
     }
 }

@@ -121,7 +121,7 @@ impl Node {
             .schedule_call(key, call, caller, at)
             .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;
         if self.leaves(scheduled.task()) {
-            run.shared.insert(seq);
+            run.left_to_others.insert(seq);
         }
         scheduled.add_to(&mut draft.step, &mut draft.effects);
         Ok(())
@@ -249,7 +249,7 @@ impl Node {
                 return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
             }
             // On a store of one node nobody else could have claimed it.
-            if self.is_shared && run.shared.contains(&activity) {
+            if self.is_shared && run.left_to_others.contains(&activity) {
                 return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
@@ -334,7 +334,7 @@ fn child_id(run: &HotRun, seq: Seq) -> String {
 /// Takes a timer back.
 fn cancel_timer(run: &mut HotRun, timer: Seq, draft: &mut Draft) {
     let (uid, id) = (run.key.uid, timer_id(run.key, timer));
-    run.later.remove(&id);
+    run.pending_messages.remove(&id);
     draft.step.messages.push(MessageWrite::Delete { uid, id });
 }
 

@@ -220,7 +220,7 @@ impl Node {
         if let Origin::Stored { id } = &news.origin {
             let id = id.clone();
             draft.step.messages.push(MessageWrite::Defer { uid, id: id.clone() });
-            run.unread.keep(id, name, value);
+            run.unread_signals.keep(id, name, value);
             return draft.consume(news);
         }
         let repeatable = id.is_some();
@@ -229,10 +229,10 @@ impl Node {
             return draft.consume(news);
         }
         let most = self.options.max_unread_signals;
-        if run.unread.len() >= most {
+        if run.unread_signals.len() >= most {
             return draft.refuse(news, Error::full(most));
         }
-        run.unread.keep(row.id.clone(), name, value);
+        run.unread_signals.keep(row.id.clone(), name, value);
         let row = MessageRow { due_at: MessageRow::NEVER, ..row };
         draft.step.messages.push(MessageWrite::Insert(row));
         draft.consume(news);
@@ -381,7 +381,7 @@ impl Node {
     /// Messages of a run whose time has come become news.
     pub(crate) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
         let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
-        while let Some(row) = run.later.pop_due(now) {
+        while let Some(row) = run.pending_messages.pop_due(now) {
             run.news.extend(run.news_of(row));
         }
         self.advance(uid);
