@@ -189,6 +189,11 @@ fn a_rate_holds_for_all_nodes_together_and_each_gets_its_part() {
     let counts = nodes.counts();
     assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
     assert_eq!(nodes.began.len(), 300);
+    // What nodes told is kept no longer than it is of use.
+    let counted = |nodes: &Nodes| at_once(nodes.worlds[0].store.gate_counts(Timestamp::EPOCH));
+    assert!(!counted(&nodes).unwrap().is_empty());
+    nodes.advance(240 * SECOND);
+    assert_eq!(counted(&nodes).unwrap(), []);
 }
 
 #[test]

@@ -28,8 +28,8 @@ const TOLD_AGAIN: Duration = Duration::from_millis(500);
 /// How far back what was told is read: nobody tells of it so late.
 const READ: Duration = Duration::from_secs(5);
 
-/// How often what was told long ago is deleted, and how long it is kept.
-const TIDIED: Duration = Duration::from_secs(60);
+/// How long what was told is kept.
+const KEPT: Duration = Duration::from_secs(60);
 
 impl Gates {
     /// Which node this is among those that share gates. True when that is new.
@@ -123,6 +123,11 @@ impl Gates {
             let is_wanted = gate.shared().is_some_and(|shared| shared.is_wanted());
             is_wanted && gate.room(false, self.now) != Some(0)
         })
+    }
+
+    /// What was told just now is deleted some time after it is of no use.
+    pub(super) fn will_be_tidied(&mut self) {
+        self.tidies_at.get_or_insert(self.now.saturating_add(2 * KEPT));
     }
 
     fn knows_any(&self) -> bool {
@@ -252,25 +257,24 @@ impl Node {
         let now = self.now;
         let gates = self.memory.slots.gates_mut();
         let asked_at = gates.asked_at;
-        let is_new =
-            gates.gate_mut(id).change_shared(now, |shared, _| shared.reads(shares, asked_at));
+        let is_new = gates
+            .gate_mut(id)
+            .change_shared(now, |shared, state| shared.reads(shares, state, (asked_at, now)));
         if is_new == Some(true) && self.memory.shards.others_leave_tasks() {
             self.then(FollowUp::LookForShared);
         }
     }
 
-    /// What was told long ago is deleted, and what was decided about gates without trouble.
+    /// What was told long ago is deleted.
     fn tidy_gates(&mut self) {
         let now = self.now;
+        let decides = self.decides_about_gates();
         let gates = self.memory.slots.gates_mut();
-        if !self.is_shared || gates.tidies_at > now || gates.active.is_empty() {
+        if !decides || gates.tidies_at.is_none_or(|at| at > now) {
             return;
         }
-        gates.tidies_at = now.saturating_add(TIDIED);
-        if !self.decides_about_gates() {
-            return;
-        }
-        let before = now.saturating_sub(TIDIED);
+        gates.tidies_at = None;
+        let before = now.saturating_sub(KEPT);
         let gates = vec![GateWrite::ForgetCounts { before }];
         self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
     }

@@ -72,8 +72,8 @@ pub(crate) struct Gates {
     telling: BTreeSet<GateId>,
     /// When what is stored was asked for last.
     asked_at: Timestamp,
-    /// When what was counted long ago is deleted next.
-    tidies_at: Timestamp,
+    /// When what other nodes told long ago is deleted next, if there is any.
+    tidies_at: Option<Timestamp>,
     /// Until when calls that are found due may be overdue because nobody worked for a while, and the
     /// gates behind which there were some.
     outage_until: Timestamp,
@@ -104,7 +104,7 @@ impl Gates {
             place: None,
             telling: BTreeSet::new(),
             asked_at: now,
-            tidies_at: now,
+            tidies_at: None,
             outage_until: now,
             after_outage: BTreeSet::new(),
             reading: false,
@@ -398,8 +398,9 @@ impl Gates {
         };
         let shared = |id: &GateId| self.next_of_fleet(*id, in_line(*id));
         let sharing = self.active.union(&self.telling).filter_map(shared);
+        let tidies = self.tidies_at.filter(|_| decides);
         let outage = self.after_outage.iter().map(|_| self.now);
-        self.active.iter().filter_map(next).chain(sharing).chain(outage).min()
+        self.active.iter().filter_map(next).chain(sharing).chain(outage).chain(tidies).min()
     }
 
     /// Since when calls of an activity begin behind a gate, where that was not always so: the clock

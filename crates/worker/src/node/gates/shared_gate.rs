@@ -115,13 +115,26 @@ impl SharedGate {
         self.fleet.is_none() && until.is_none_or(|until| until < now)
     }
 
-    /// What was shared out was read, which was asked for then. True when that is new.
-    pub(super) fn reads(&mut self, shares: Shares, asked_at: Timestamp) -> bool {
-        if self.decides() || shares.number == self.shares.number {
-            return false;
+    /// What was shared out was read, which was asked for then. True when that is new. A node that
+    /// decides goes on from what another one has shared out.
+    pub(super) fn reads(
+        &mut self,
+        shares: Shares,
+        state: &GateState,
+        (asked_at, now): (Timestamp, Timestamp),
+    ) -> bool {
+        let is_new = match self.decides() {
+            true => shares.number > self.shares.number,
+            false => shares.number != self.shares.number,
+        };
+        if is_new {
+            (self.shares, self.asked_at) = (shares.clone(), Some(asked_at));
         }
-        (self.shares, self.asked_at) = (shares, Some(asked_at));
-        true
+        if let Some(fleet) = self.fleet.as_mut().filter(|_| is_new) {
+            self.stored = shares.clone();
+            fleet.takes_over(Some(&Decided { state: state.clone(), shares }), now);
+        }
+        is_new
     }
 
     /// This node shuts the gate for itself, or follows what was decided.

@@ -40,6 +40,9 @@ impl Node {
             return;
         }
         let now = self.now;
+        if !counts.is_empty() {
+            self.memory.slots.gates_mut().will_be_tidied();
+        }
         let mut heard: BTreeSet<GateId> = BTreeSet::new();
         for GateCount { gate: key, at, node, counts } in counts {
             let Ok(report) = serde_json::from_str::<Report>(&counts) else {
