@@ -139,7 +139,9 @@ impl Policies {
         call: &ActivityCall,
     ) -> Result<Arc<Resolved>, String> {
         let ActivityCall { name, options: call, compensates, .. } = call;
-        let plain = *call == CallOptions { queue: call.queue.clone(), ..CallOptions::default() };
+        // Where a call runs, and behind which gate, says nothing about its policy.
+        let (queue, gate) = (call.queue.clone(), call.gate.clone());
+        let plain = *call == CallOptions { queue, gate, ..CallOptions::default() };
         let plain = plain && compensates.is_none();
         let none = ActivityOptions::default();
         let activity = registry.activity(name);
