@@ -119,8 +119,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Runs the code of workflows against a history that was exported. The answer says where it takes
-    /// another way.
+    /// Runs the code of workflows against a history that was exported. The answer says where it
+    /// takes another way.
     fn replay(&mut self, py: Python<'_>, history: &str) -> Option<String> {
         let workflows = std::mem::take(&mut self.workflows);
         let replayer = workflows.into_iter().fold(Replayer::new(), Replayer::workflow_definition);

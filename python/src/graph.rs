@@ -68,8 +68,8 @@ pub(crate) fn start_graph(
     Ok((run, messages(&started.warnings)))
 }
 
-/// What a node is called with: its identifier, its inputs as JSON, and the graph's secrets in clear.
-/// The error says what the node lacks.
+/// What a node is called with: its identifier, its inputs as JSON, and the graph's secrets in
+/// clear. The error says what the node lacks.
 #[pyfunction]
 #[pyo3(signature = (arguments, secrets_key=None))]
 pub(crate) fn node_call(

@@ -80,8 +80,8 @@ impl Threads {
     }
 }
 
-/// The number of the socket that only the engine's threads watch, if they were ever started, here or
-/// in the process that this one was forked from.
+/// The number of the socket that only the engine's threads watch, if they were ever started, here
+/// or in the process that this one was forked from.
 #[pyfunction]
 fn marker() -> Option<c_int> {
     threads().map(|threads| threads.marker.as_raw_fd())
