@@ -314,7 +314,7 @@ impl World {
             Output::Changed(_) | Output::AnythingChanged => {}
             // Nothing is old enough, and whoever counts what is paused finds nothing.
             Output::Sweep { .. } => {
-                let swept = Swept { next: None, paused: 0 };
+                let swept = Swept { next: None, paused: 0, letters: false };
                 self.inputs.push_back((Input::Swept(Ok(swept)), None));
             }
             other => panic!("not expected here: {other:?}"),

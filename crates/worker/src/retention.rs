@@ -110,9 +110,6 @@ pub struct ClosedFilter {
 const CLOSED: [Status; 4] =
     [Status::Completed, Status::Failed, Status::Cancelled, Status::Terminated];
 
-/// The longest time between two counts of dead letters, while there are any.
-const COUNTED: Duration = Duration::from_secs(600);
-
 /// The shortest and the longest pause between two pieces.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
 
@@ -206,6 +203,8 @@ pub struct Swept {
     pub next: Option<Timestamp>,
     /// How many calls are paused in the shards of this node.
     pub paused: u64,
+    /// Dead letters are kept.
+    pub letters: bool,
 }
 
 /// Deletes what has stayed long enough, and counts what waits for an operator.
@@ -227,11 +226,14 @@ pub async fn sweep(
         let due = young.map(|closed_at| closed_at.saturating_add(stays));
         next = [next, due].into_iter().flatten().min();
     }
-    let due = sweep_letters(store, pace, retention.dead_letters, now).await?;
+    let oldest = sweep_letters(store, pace, retention.dead_letters, now).await?;
+    let due =
+        oldest.zip(retention.dead_letters).map(|(oldest, stays)| oldest.saturating_add(stays));
     let jobs = sweep_bulk(store, pace, now).await?;
     let paused = store.paused_count().await?;
     metrics::gauge!("resurgam.paused_open").set(paused as f64);
-    Ok(Swept { next: [next, due, jobs].into_iter().flatten().min(), paused })
+    let letters = oldest.is_some();
+    Ok(Swept { next: [next, due, jobs].into_iter().flatten().min(), paused, letters })
 }
 
 /// Deletes bulk jobs that were over long enough ago, and answers when the next one was.
@@ -254,7 +256,7 @@ async fn sweep_bulk(
 }
 
 /// Deletes dead letters that have stayed long enough, and counts those that are open. Answers when
-/// to look again: when the next one has, or when they are to be counted again.
+/// the oldest of those that stay was written.
 async fn sweep_letters(
     store: &dyn Store,
     pace: &mut Pace<'_>,
@@ -265,16 +267,13 @@ async fn sweep_letters(
     if let Some(stays) = stays {
         oldest = delete_letters(store, pace, stays, now, oldest).await?;
     }
-    let Some(oldest) = oldest else {
-        metrics::gauge!("resurgam.dead_letters_open").set(0.0);
-        return Ok(None);
-    };
-    let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
-    let open: u64 = groups.iter().map(|group| group.count).sum();
+    let mut open: u64 = 0;
+    if oldest.is_some() {
+        let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
+        open = groups.iter().map(|group| group.count).sum();
+    }
     metrics::gauge!("resurgam.dead_letters_open").set(open as f64);
-    let counted = now.saturating_add(COUNTED);
-    let due = stays.map(|stays| oldest.saturating_add(stays));
-    Ok(Some(due.map_or(counted, |due| due.min(counted))))
+    Ok(oldest)
 }
 
 /// Deletes dead letters that have stayed long enough, and answers when the oldest of the others was

@@ -504,6 +504,7 @@ impl Node {
         match self.role {
             Role::Owner => {
                 self.look_for_messages();
+                self.memory.sweeper.others_committed(self.now);
                 self.hear_of_overrides();
                 self.hear_of_bulk();
                 self.look_at_schedules();

@@ -3,9 +3,9 @@
 //! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
 //! that time is known from the sweep before, or from the instance that closes first after it. With
 //! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way. Letters and
-//! paused calls are counted soon after their number may have changed; letters also now and then
-//! while there are any, for other nodes write some. Paused calls are not: a test that waits for one
-//! of them must see that nothing else is going to happen.
+//! paused calls are counted soon after their number may have changed, letters also when another
+//! process has written something, and at no other time: a test that waits for one of them must see
+//! that nothing else is going to happen.
 
 use std::time::Duration;
 
@@ -57,8 +57,9 @@ impl Node {
         let now = self.now;
         let (shortest, longest) = BETWEEN;
         match swept {
-            Ok(Swept { next, paused }) => {
+            Ok(Swept { next, paused, letters }) => {
                 self.memory.sweeper.has_paused = paused > 0;
+                self.memory.sweeper.has_letters = letters;
                 let Retention { dead_letters, .. } = self.options.retention;
                 let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
                 let stays = stays.chain(dead_letters);

@@ -16,6 +16,8 @@ pub(crate) struct Sweeper {
     pub(super) is_sweeping: bool,
     /// Calls of this node were paused when they were last counted.
     pub(super) has_paused: bool,
+    /// There were dead letters when they were last counted.
+    pub(super) has_letters: bool,
 }
 
 impl Sweeper {
@@ -36,6 +38,13 @@ impl Sweeper {
         let mut tasks = steps.iter().flat_map(|step| &step.tasks);
         let letters = steps.iter().any(|step| !step.letters.is_empty());
         if letters || tasks.any(|write| self.has_paused || is_paused(write)) {
+            self.not_later_than(now.saturating_add(COUNTED));
+        }
+    }
+
+    /// Another process has written something: it may have decided about letters.
+    pub(crate) fn others_committed(&mut self, now: Timestamp) {
+        if self.has_letters {
             self.not_later_than(now.saturating_add(COUNTED));
         }
     }
@@ -92,6 +101,13 @@ mod tests {
         let step = Step { letters: vec![settles], ..Step::default() };
         sweeper.hear_of(&[step], now);
         assert_eq!(sweeper.next(), Some(soon), "letters are counted again");
+
+        let mut sweeper = Sweeper::default();
+        sweeper.others_committed(now);
+        assert_eq!(sweeper.next(), None, "there are no letters to decide about");
+        sweeper.has_letters = true;
+        sweeper.others_committed(now);
+        assert_eq!(sweeper.next(), Some(soon), "somebody may have settled one");
 
         let mut sweeper = Sweeper { has_paused: true, ..Sweeper::default() };
         sweeper.hear_of(&[Step::default()], now);
