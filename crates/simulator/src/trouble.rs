@@ -290,8 +290,8 @@ impl World {
     }
 
     /// What is due is begun within a minute where nobody is busy, hindered or just started. Calls
-    /// that undo something wait for attempts that end late, those that killed their process wait for
-    /// each other, and those behind a gate for others to probe.
+    /// that undo something wait for attempts that end late, those that killed their process wait
+    /// for each other, and those behind a gate for others to probe.
     fn check_late(&mut self, open: &[InstanceRow]) {
         let calm_since = self.restarted_at.unwrap_or_default().max(self.plan.trouble);
         if self.timeline.now() < calm_since + 2 * LATE {

@@ -1,8 +1,8 @@
 //! What is promised about gates: behind one that is shut nothing begins but probes, and what fails
 //! while a gate is not flowing uses up nobody's attempts.
 //!
-//! What a gate lets begin is what the node knows that claims the call, and others follow it late. So
-//! the first promise is checked where one process does everything.
+//! What a gate lets begin is what the node knows that claims the call, and others follow it late.
+//! So the first promise is checked where one process does everything.
 
 use std::collections::BTreeMap;
 
@@ -95,8 +95,8 @@ impl Promises {
         }
     }
 
-    /// An attempt failed: whether that counts. What fails while a gate is not flowing is free, up to
-    /// a bound.
+    /// An attempt failed: whether that counts. What fails while a gate is not flowing is free, up
+    /// to a bound.
     pub(super) fn counts_failure(&mut self, row: &AttemptRow) -> bool {
         if row.outcome != AttemptOutcome::Failed {
             return false;

@@ -295,8 +295,8 @@ impl Node {
     pub(crate) fn reports_found(&mut self, uid: Uid, found: Vec<MessageRow>) {
         let is_report = |row: &MessageRow| row.body.is_for_holder();
         let reports: Arc<[MessageRow]> = found.into_iter().filter(is_report).collect();
-        // An end that its run has not taken is in no step, or on its way: the read finds the call as
-        // it was.
+        // An end that its run has not taken is in no step, or on its way: the read finds the call
+        // as it was.
         let runs = &self.memory.runs;
         let is_old = |call: &CallKey| runs.is_storing(uid) || runs.has_end(*call);
         let old = reports.iter().filter_map(of_call).filter(is_old);
