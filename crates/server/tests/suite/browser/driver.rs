@@ -16,10 +16,22 @@ use super::programs::Programs;
 /// How long a condition in a page is waited for, in milliseconds.
 const PATIENCE: u64 = 90_000;
 
-/// Ends the driver, and its browser with it, when whoever started it is gone, however it went: the
-/// other end of the pipe is held by the test process alone.
-const UNTIL_GONE: &str =
-    "\"$0\" --port=0 </dev/null & driver=$!; cat >/dev/null; kill $driver; wait $driver";
+/// Ends the browser, and then its driver, when whoever started them is gone, however it went: the
+/// other end of the pipe is held by the test process alone. The driver would leave its browser
+/// behind, so the script is told which process that is.
+const UNTIL_GONE: &str = r#"
+    "$0" --port=0 </dev/null & driver=$!
+    read browser
+    cat >/dev/null
+    if [ -n "$browser" ] && kill $browser; then
+        for turn in $(seq 100); do
+            read -r id name state rest </proc/$browser/stat || break
+            [ "$state" = Z ] && break
+            sleep 0.1
+        done 2>/dev/null
+    fi
+    kill $driver
+    wait $driver"#;
 
 const FLAGS: [&str; 9] = [
     "--headless=new",
@@ -79,6 +91,9 @@ impl Browser {
         }}});
         let made = browser.ask("POST", "/session", &wanted);
         browser.session = format!("/session/{}", made["sessionId"].as_str().unwrap());
+        let process = &made["capabilities"]["goog:processID"];
+        assert!(process.is_u64(), "which process the browser is: {made}");
+        writeln!(browser.driver.stdin.as_ref().unwrap(), "{process}").unwrap();
         browser
     }
 
