@@ -273,10 +273,10 @@ fn done_to(code: &str, field: &str) -> BTreeSet<String> {
         if code[..at].ends_with("&mut") && !rest.starts_with(is_name) && !rest.starts_with('.') {
             found.insert("&mut".to_string());
         }
-        if let Some((name, _)) = rest.strip_prefix('.').and_then(|rest| rest.split_once('(')) {
-            if name.chars().all(is_name) {
-                found.insert(name.to_string());
-            }
+        if let Some((name, _)) = rest.strip_prefix('.').and_then(|rest| rest.split_once('('))
+            && name.chars().all(is_name)
+        {
+            found.insert(name.to_string());
         }
     }
     found

@@ -137,9 +137,9 @@ impl Args {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
-        let read = |option: &str, file: &Path| {
+        let read = |option: &str, file: &Path| -> Result<Vec<u8>, Trouble> {
             let refused = |error| Mistake::new(format!("{option} {}: {error}", file.display()));
-            std::fs::read(file).map_err(refused)
+            Ok(std::fs::read(file).map_err(refused)?)
         };
         let (chain, secret) = (read("--tls-cert", certificate)?, read("--tls-key", key)?);
         let refused =

@@ -201,10 +201,8 @@ async fn requests_are_served_with_tls() {
 #[test]
 async fn a_prefix_is_believed_of_trusted_proxies_only() {
     let app = TestApp::builder().start().await;
-    let ask = format!(
-        "GET /api/v1/errors/none HTTP/1.1\r\nHost: a\r\nX-Forwarded-Prefix: /ops\r\n\
-         Connection: close\r\n\r\n"
-    );
+    let ask = "GET /api/v1/errors/none HTTP/1.1\r\nHost: a\r\nX-Forwarded-Prefix: /ops\r\n\
+               Connection: close\r\n\r\n";
     for (network, page) in
         [("127.0.0.0/8", "/ops/api/v1/errors/E2"), ("10.0.0.0/8", "/api/v1/errors/E2")]
     {

@@ -100,7 +100,7 @@ fn as_many_probes_are_given_as_the_gate_wants_whoever_asks() {
     let phase = super::super::machine::Phase::Probing;
     let state = GateState { turn: 1, phase, ..GateState::flowing(at(0)) };
     let mut next = Fleet::new("b");
-    next.takes_over(Some(&Decided { state, shares: first.clone() }), at(2));
+    next.takes_over(Some(&Decided { state, shares: first }), at(2));
     next.hears("c", at(2), own(9, 1), at(2));
     let begun = |begun| Report { begun, ..own(5, 1) };
     let settling = next.shares(&share, begun(2), &nodes(&["b", "c"]), at(2));

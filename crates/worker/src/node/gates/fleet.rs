@@ -9,7 +9,6 @@
 //! gate, or wait for a share of it. What is shared out is stored with how the gate stands. A gate
 //! that flows and bounds nothing is neither told of nor shared out.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
@@ -18,7 +17,7 @@ use resurgam_store::{GateCount, GateWrite, Step};
 
 use super::known_gate::OVERDUE;
 use super::shared_gate::{Decides, Place};
-use super::{GateId, Gates};
+use super::{GateId, Gates, MostOfEach};
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
 
@@ -86,8 +85,8 @@ impl Gates {
 
     /// Of which gates that bound what begins tasks may be claimed that others leave, at most so
     /// many of each; apart those that flow, and those that do not.
-    pub(crate) fn claimable(&self, limit: usize) -> Vec<(Arc<[(String, usize)]>, bool)> {
-        let of = |flows: bool| -> Arc<[(String, usize)]> {
+    pub(crate) fn claimable(&self, limit: usize) -> Vec<(MostOfEach, bool)> {
+        let of = |flows: bool| -> MostOfEach {
             let gates = self.active.iter().map(|id| (&self.known[*id], self.room(*id, false)));
             let gates = gates.filter(|(gate, _)| flows == gate.flows());
             let most = |room: Option<u32>| room.map_or(limit, |room| limit.min(room as usize));

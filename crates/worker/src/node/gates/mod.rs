@@ -42,6 +42,9 @@ const HELD: usize = 10_000;
 /// How long it takes until what is due is found when a node begins.
 const FOUND_IN: Duration = Duration::from_secs(5);
 
+/// Keys of gates, each with how many tasks behind it are asked for at most.
+pub(crate) type MostOfEach = Arc<[(String, usize)]>;
+
 /// Which gate: its place among those that are known.
 pub(crate) type GateId = usize;
 

@@ -24,6 +24,7 @@ use resurgam_store::{GateScope, GateWaiting, Reported, Result, Runnable, Step, T
 
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
+use crate::node::gates::MostOfEach;
 use crate::node::input::Claimed;
 use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::store_request::{AGAIN, StoreRequest};
@@ -46,8 +47,8 @@ pub(crate) struct UnservedQueues {
     hungry: bool,
     /// Of which gates tasks are to be claimed next, at most so many of each, and whether these
     /// gates flow; and of which they are being claimed.
-    behind: Vec<(Arc<[(String, usize)]>, bool)>,
-    claiming: Arc<[(String, usize)]>,
+    behind: Vec<(MostOfEach, bool)>,
+    claiming: MostOfEach,
     /// When it is asked next whether calls wait behind gates of which this node has no share.
     asks_at: Option<Timestamp>,
     /// Gates behind which nothing was found for this node, and until when it does not ask.
