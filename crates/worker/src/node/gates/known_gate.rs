@@ -26,8 +26,8 @@ pub(super) const OVERDUE: Duration = Duration::from_millis(100);
 /// How many calls are remembered that were told to leave the dependency alone.
 const TOLD_BY: usize = 16;
 
-/// Calls that are due for so long when a node begins, or after its clock jumped, are overdue because
-/// nobody worked.
+/// Calls that are due for so long when a node begins, or after its clock jumped, are overdue
+/// because nobody worked.
 const LONG: Duration = Duration::from_secs(60);
 
 /// How long a node waits for what is decided about such calls.
@@ -265,8 +265,8 @@ impl KnownGate {
         true
     }
 
-    /// What three calls are told to shut a gate counts once for each call; not where the key is that
-    /// of many dependencies (`host:*`).
+    /// What three calls are told to shut a gate counts once for each call; not where the key is
+    /// that of many dependencies (`host:*`).
     fn told_once(&mut self, call: CallKey, outcome: Outcome) -> Outcome {
         let Outcome::Failed { told: Some(_) } = outcome else { return outcome };
         if self.key.ends_with('*') || self.told_by.contains(&call) {
@@ -345,8 +345,8 @@ impl KnownGate {
             && self.backlog.is_wanted(in_line, now)
     }
 
-    /// A call of it has been due since then although nobody had trouble with the gate: nobody worked
-    /// for a while. True when nobody knew.
+    /// A call of it has been due since then although nobody had trouble with the gate: nobody
+    /// worked for a while. True when nobody knew.
     pub(super) fn is_overdue(&mut self, since: Timestamp, now: Timestamp) -> bool {
         let is_one = now.since(since) >= LONG
             && self.after_outage.is_none()

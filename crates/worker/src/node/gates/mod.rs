@@ -77,8 +77,8 @@ pub(crate) struct Gates {
     asked_at: Timestamp,
     /// When what other nodes told long ago is deleted next, if there is any.
     tidies_at: Option<Timestamp>,
-    /// Until when calls that are found due may be overdue because nobody worked for a while, and the
-    /// gates behind which there were some.
+    /// Until when calls that are found due may be overdue because nobody worked for a while, and
+    /// the gates behind which there were some.
     outage_until: Timestamp,
     after_outage: BTreeSet<GateId>,
     /// Due tasks are being read.
