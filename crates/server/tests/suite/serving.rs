@@ -208,7 +208,7 @@ async fn a_prefix_is_believed_of_trusted_proxies_only() {
     {
         let options = Options::default().trusted_proxy(network.parse().unwrap());
         let served = Served::new(&app, options).await;
-        let told = rest(served.begun(&ask).await).await;
+        let told = rest(served.begun(ask).await).await;
         assert!(told.contains(&format!("\"type\":\"{page}\"")), "{network}: {told}");
         served.stop().await;
     }
