@@ -48,8 +48,9 @@ fn most_at_once(stage: &Stage, killed: Option<u32>) -> usize {
 #[test(minutes = 15)]
 fn what_may_run_at_once_holds_for_three_nodes_and_goes_on_when_the_one_dies_that_decides() {
     let mut stage = Stage::new(|node| node);
-    stage.start(3);
+    // Nodes that are there already would follow within two seconds.
     stage.block_on(stage.client().set_gate(GATE, Gate::new().concurrency(MOST)));
+    stage.start(3);
     let staying = stage.staying("hold");
     stage.until_begun("as many as the gate allows begin", MOST, |begun| begun.attempt == 1);
     let killed = decider(&stage);
@@ -67,9 +68,9 @@ fn what_may_run_at_once_holds_for_three_nodes_and_goes_on_when_the_one_dies_that
 fn a_rate_holds_for_three_nodes_also_while_shards_move() {
     let (per_second, burst) = (8.0, 3);
     let mut stage = Stage::new(|node| node);
-    stage.start(2);
     let rate = Rate::per_second(per_second).burst(burst);
     stage.block_on(stage.client().set_gate(GATE, Gate::new().rate(rate)));
+    stage.start(2);
     let staying = stage.staying(OPEN);
     // It takes its part of the shards, and of the rate.
     stage.start(1);
