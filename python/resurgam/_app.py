@@ -761,12 +761,17 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
+    _native.after_fork()
     after_fork(list(_open))
     _open.clear()
 
 
 atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_native.before_fork,
+        after_in_parent=_native.after_fork,
+        after_in_child=_after_fork,
+    )
 
 __all__ = ["App", "Instance", "TestApp"]

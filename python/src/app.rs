@@ -479,7 +479,8 @@ impl App {
         }
     }
 
-    /// Stops in an orderly way.
+    /// Stops in an orderly way. When this has been answered no thread has the file open: whoever
+    /// forks then leaves the child no lock that nobody gives back.
     fn stop(&self, token: u64) {
         let (target, app) = (self.target.clone(), lock(&self.running).take());
         spawn(&self.port, token, async move {
@@ -488,7 +489,12 @@ impl App {
                     app.stop().await;
                     Ok(None)
                 }
-                (_, Some(app)) => app.stop().await.map(|()| None).map_err(|error| told(&error)),
+                (Target::Real(client), Some(app)) => {
+                    let stopped = app.stop().await;
+                    // Nothing depends on how: it was stopped, or the error says why not.
+                    let _closed = client.handle().store().close().await;
+                    stopped.map(|()| None).map_err(|error| told(&error))
+                }
                 (_, None) => Ok(None),
             }
         });

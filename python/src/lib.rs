@@ -14,6 +14,7 @@ mod act;
 mod app;
 mod ask;
 mod attempt;
+mod fork;
 mod graph;
 mod logging;
 mod look;
@@ -97,6 +98,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<app::App>()?;
     module.add_class::<tables::Db>()?;
     module.add_function(wrap_pyfunction!(marker, module)?)?;
+    module.add_function(wrap_pyfunction!(fork::before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(fork::after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(logging::log_lines, module)?)?;
     module.add_function(wrap_pyfunction!(graph::check_graph, module)?)?;
     module.add_function(wrap_pyfunction!(graph::start_graph, module)?)?;
