@@ -19,7 +19,7 @@ pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOpti
     };
     let brackets: Vec<Bracket> =
         action.policies.iter().map(|policy| with_hierarchy(&policy.bracket)).collect();
-    let sleeps = Bracket::Fallback(Fallback::Activity(SLEEP.to_string()));
+    let sleeps = Bracket::Fallback(Fallback::ByActivity(SLEEP.to_string()));
     if brackets.contains(&sleeps) {
         return Err("fallback: @sleep is part of the language, and no action".to_string());
     }

@@ -130,7 +130,7 @@ impl Program {
                     used(action.name.text.as_str(), action.name.span.start);
                 }
                 for policy in &action.policies {
-                    if let Bracket::Fallback(Fallback::Activity(name)) = &policy.bracket {
+                    if let Bracket::Fallback(Fallback::ByActivity(name)) = &policy.bracket {
                         let text = &self.text[policy.span.start as usize..];
                         let behind = text.find('@').map_or(0, |at| at + 1);
                         used(name.as_str(), policy.span.start + behind as u32);

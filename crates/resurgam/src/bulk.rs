@@ -194,9 +194,9 @@ impl RunsHandle {
         self.client.handle().list_runs(&self.filter, after, limit).await
     }
 
-    /// As many of them as there are among a bounded number of instances, the newest first, and where
-    /// the next page begins: for lists of which nobody wants to wait until all of it was read. A
-    /// page can have none, and not be the last.
+    /// As many of them as there are among a bounded number of instances, the newest first, and
+    /// where the next page begins: for lists of which nobody wants to wait until all of it was
+    /// read. A page can have none, and not be the last.
     pub async fn page(
         &self,
         after: Option<InstanceCursor>,

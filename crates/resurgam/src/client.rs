@@ -47,6 +47,7 @@ use crate::{Instance, Parts};
 /// let app = App::builder().workflow(approval).activity(order_paper).sqlite(&file).await?;
 /// app.until_owner().await?;
 /// assert!(app.is_owner() && app.owner().await?.is_some());
+/// assert_eq!(app.nodes().await?.len(), 1);
 ///
 /// // In another process: a client that works on nothing, and asks the one that works.
 /// let client = Client::sqlite(&file).await?;

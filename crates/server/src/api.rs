@@ -65,8 +65,8 @@ impl Options {
     }
 
     /// What the paths of the API begin with for those who ask, such as `/ops`, where a proxy stands
-    /// before it: links in answers begin with it, and requests may. Not needed where an outer router
-    /// has nested this one.
+    /// before it: links in answers begin with it, and requests may. Not needed where an outer
+    /// router has nested this one.
     pub fn base_path(mut self, path: &str) -> Self {
         self.base = as_base(path);
         self

@@ -2,8 +2,8 @@
 //!
 //! The router does not know where it is mounted, and a proxy may have taken a part of the path away
 //! before a request comes here. So the beginning of links is found for each request: what the
-//! options say ([`Options::base_path`](crate::Options::base_path)), else what a trusted proxy and an
-//! outer router have taken from the path.
+//! options say ([`Options::base_path`](crate::Options::base_path)), else what a trusted proxy and
+//! an outer router have taken from the path.
 
 use axum::extract::{OriginalUri, Request, State};
 use axum::middleware::Next;

@@ -419,8 +419,8 @@ impl Told {
     }
 }
 
-/// Waits until it is stored what these attempts said. Those that take too long are not among the answer; their workers ask
-/// again, and hear that they are over.
+/// Waits until it is stored what these attempts said. Those that take too long are not among the
+/// answer; their workers ask again, and hear that they are over.
 async fn stored(api: &Api, mut told: Vec<Told>) -> Result<Vec<String>, Problem> {
     let handle = api.client.handle();
     let begun = handle.now();

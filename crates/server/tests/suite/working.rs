@@ -414,7 +414,8 @@ async fn a_thousand_idle_polls_wait_and_one_more_than_there_is_room_for_is_told_
     for session in 0..=1_000 {
         polls.spawn(poll(session));
     }
-    let refused = app.wait_for("the one without room", polls.join_next()).await;
+    // It takes no time, so the clock has nothing to bring.
+    let refused = polls.join_next().await;
     assert_eq!(refused.unwrap().unwrap().status.as_u16(), 429);
     app.client().start_named::<Value>("one", "order", &json!({})).await.unwrap();
     let first = app.wait_for("an attempt", polls.join_next()).await.unwrap().unwrap();

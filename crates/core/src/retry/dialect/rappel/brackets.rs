@@ -51,7 +51,7 @@ pub enum Bracket {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fallback {
     /// Another activity, with the same argument.
-    Activity(String),
+    ByActivity(String),
     /// A value. In a program it is an expression, which is read and calculated there.
     Value(serde_json::Value),
 }
@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
                 return self.problem(place, what);
             }
             self.expect("]")?;
-            return Ok(Some(Fallback::Activity(name)));
+            return Ok(Some(Fallback::ByActivity(name)));
         }
         let mut values = serde_json::Deserializer::from_str(&self.text[place..]).into_iter();
         let value = match (self.constant(), values.next()) {
@@ -698,7 +698,7 @@ mod tests {
     #[test]
     fn a_fallback_is_a_value_or_an_action() {
         for (text, wanted) in [
-            ("@charge.later", Fallback::Activity("charge.later".to_string())),
+            ("@charge.later", Fallback::ByActivity("charge.later".to_string())),
             ("-1.5", Fallback::Value(json!(-1.5))),
             (r#"{"seats": ["12]A", null]}"#, Fallback::Value(json!({"seats": ["12]A", null]}))),
             ("None", Fallback::Value(json!(null))),

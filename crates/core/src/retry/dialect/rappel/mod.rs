@@ -156,7 +156,7 @@ fn on_exhausted(brackets: &[Bracket]) -> Result<Exhausted, Problem> {
         (Some(_), Some(_), None) => {
             refused("fallback: it is what follows when attempts run out; leave on_exhausted out")
         }
-        (None, Some(Fallback::Activity(name)), None) => {
+        (None, Some(Fallback::ByActivity(name)), None) => {
             Ok(Exhausted::FallbackActivity(name.clone().into()))
         }
         (None, Some(Fallback::Value(value)), None) => Ok(Exhausted::FallbackValue(value.clone())),
