@@ -120,8 +120,8 @@ async fn check(stage: Stage, changes: [bool; 6]) {
     }
 }
 
-/// A history without how long an attempt was waited for that nobody wants any more: that begins anew
-/// when the process does.
+/// A history without how long an attempt was waited for that nobody wants any more: that begins
+/// anew when the process does.
 fn without_waits(history: &str) -> String {
     let waited = (10..60).map(|seconds| format!("+1m {seconds}s "));
     waited.fold(history.to_string(), |history, waited| history.replace(&waited, "+1m and more "))
