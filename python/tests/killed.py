@@ -1,12 +1,17 @@
-"""The program that ``test_kill.py`` kills: chains of calls, with a journal outside as the witness.
+"""The program of ``test_kill.py``: chains of calls, with a journal outside as the witness.
 
 ``python killed.py DATABASE JOURNAL COUNT`` starts as many instances, unless they are there, and waits
-for all of them.
+for all of them. With ``LINES DELAY`` behind, a thread kills the process that many seconds after it has
+written as many lines: a watch cannot be late for that, however fast the machine.
 """
 
 import asyncio
 import os
+import signal
 import sys
+import threading
+import time
+from typing import Optional
 
 from resurgam import ActivityContext, AlreadyExists, App, Instance, RetryPolicy, activity, workflow
 
@@ -15,9 +20,38 @@ PATIENT = RetryPolicy.fixed(0.02).max_attempts(3).jitter("none")
 _journal = -1
 
 
+class End:
+    """The kill that this process is to die of."""
+
+    def __init__(self, lines: int, delay: float) -> None:
+        self._lines, self._delay = lines, delay
+        self._lock = threading.Lock()
+        self._killer = threading.Thread(target=self._kill)
+
+    def wrote_a_line(self) -> None:
+        with self._lock:
+            self._lines -= 1
+            if self._lines == 0:
+                self._killer.start()
+
+    def wait(self) -> None:
+        """Comes back only if the lines were too few."""
+        if self._killer.is_alive():
+            self._killer.join()
+
+    def _kill(self) -> None:
+        time.sleep(self._delay)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_end: Optional[End] = None
+
+
 def note(*words: object) -> None:
     """One line, with one write: a kill leaves it whole or not there."""
     os.write(_journal, (" ".join(map(str, words)) + "\n").encode())
+    if _end is not None:
+        _end.wrote_a_line()
 
 
 @activity(retry=PATIENT)
@@ -57,7 +91,6 @@ async def over(run: Instance[int]) -> None:
 
 async def main(database: str, count: int) -> None:
     async with App(database) as app:
-        print("works", flush=True)
         runs = []
         for number in range(count):
             try:
@@ -66,9 +99,12 @@ async def main(database: str, count: int) -> None:
                 runs.append(app.instance(f"chain-{number}", chain))
         for run in asyncio.as_completed([over(run) for run in runs]):
             await run
-    print("done", flush=True)
+        if _end is not None:
+            _end.wait()
 
 
 if __name__ == "__main__":
     _journal = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if len(sys.argv) > 4:
+        _end = End(int(sys.argv[4]), float(sys.argv[5]))
     asyncio.run(main(sys.argv[1], int(sys.argv[3])))
