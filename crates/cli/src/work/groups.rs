@@ -97,6 +97,10 @@ impl Chosen {
         verb: &str,
     ) -> Result<Option<CallKey>, Trouble> {
         match (&self.id, &self.call) {
+            (Some(id), None) if is_fingerprint(id) => {
+                let message = format!("{verb} a call of {id}: this is the fingerprint of a group");
+                Err(Mistake::new(message).hint(format!("write --fingerprint {id}")).into())
+            }
             (Some(id), _) if self.how.is_given() => {
                 let message = format!("{verb} a call of {id}: options for many, and one is named");
                 Err(Mistake::new(message).hint("leave out the name, or the options").into())

@@ -90,6 +90,7 @@ fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
     let worker = worker(&place);
     for (args, said) in [
         (&["call", "retry", "order"][..], "retry a call of order: the call is missing"),
+        (&["paused", "resume", "1:444e3ed41980"], "write --fingerprint 1:444e3ed41980"),
         (&["call", "retry", "order", "charge#six"], "\"charge#six\" names no call"),
         (&["call", "retry", "order", "ship#2"], "#2 of order is a call of charge"),
         (&["call", "retry", "nobody", "charge#2"], "there is no instance of this id"),
