@@ -8,7 +8,8 @@ BEFORE and AFTER are two programs `resurgam-bench`. They are run in turn, round 
 whatever else the machine does meets both. A figure is the median of the rounds, and the ratio the
 median of the ratios of single rounds, with the smallest and the largest beside it. For instructions it
 is after by before, so less is better; for times it is how many times as fast the second program is.
-Without --postgres the rows on PostgreSQL are left out.
+Without --postgres the rows on PostgreSQL are left out. With --after-with, the second program gets
+arguments that the first does not: `BENCH BENCH --after-with=--gate --only chain` says what a gate costs.
 
 `instructions` counts with valgrind those of our own process; a server's are not among them. Each load is
 run in two sizes and the difference is divided by the steps, so that start-up drops out. A busy machine
@@ -60,11 +61,17 @@ def main():
             if arguments.only and arguments.only not in f"{load.mode} {store}":
                 continue
             rounds = [
-                [measure(program, load, store, arguments) for program in arguments.programs]
+                [measure(program, load, store, arguments) for program in compared(arguments)]
                 for _ in range(arguments.rounds)
             ]
             unit = load.figure if arguments.what == "times" else "instructions"
             print(row(load, store, unit, rounds), flush=True)
+
+
+def compared(arguments):
+    """The two commands that are compared."""
+    before, after = arguments.programs
+    return [before], [after, *arguments.after_with]
 
 
 def read_arguments():
@@ -74,6 +81,7 @@ def read_arguments():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="for SQLite files")
     parser.add_argument("--postgres", help="the URL of a database")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--after-with", metavar="ARGUMENT", action="append", default=[])
     parser.add_argument("--only", help="rows whose mode and store have this in them")
     return parser.parse_args()
 
@@ -86,23 +94,28 @@ def instructions(program, load, store, arguments):
 
 def count(program, load, size, store, arguments):
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    done = run([*valgrind, program, *load.arguments(size)], store, arguments)
+    done = run([*valgrind, *command(program, load, size)], store, arguments)
     return int(re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)[1].replace(",", ""))
 
 
 def times(program, load, store, arguments):
     """The figure of the mode."""
-    done = run([program, *load.arguments(load.timed)], store, arguments)
+    done = run(command(program, load, load.timed), store, arguments)
     return json.loads(done.stdout.splitlines()[-1])[load.figure]
 
 
-def run(command, store, arguments):
+def command(program, load, size):
+    name, *more = program
+    return [name, *load.arguments(size), *more]
+
+
+def run(words, store, arguments):
     where = f"sqlite:{fresh(arguments.folder)}" if store == "sqlite" else arguments.postgres
-    command = [*command, "--store", where, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    words = [*words, "--store", where, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr[-500:]}")
-    print(f"  {' '.join(command)}: {done.stdout.strip()}", file=sys.stderr)
+        sys.exit(f"{' '.join(words)}: {done.stderr[-500:]}")
+    print(f"  {' '.join(words)}: {done.stdout.strip()}", file=sys.stderr)
     return done
 
 

@@ -1,6 +1,26 @@
 //! The workflows that are measured: activities that do nothing, one after another.
 
+use resurgam::AppBuilder;
+use resurgam::gate::{Breaker, Gate};
 use resurgam::prelude::*;
+
+/// What stands before the activity that does nothing.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Before {
+    /// Puts a gate with a breaker before every call; it lets all of them through.
+    #[arg(long)]
+    gate: bool,
+}
+
+impl Before {
+    /// The app with what stands there.
+    pub(crate) fn tick(self, builder: AppBuilder) -> AppBuilder {
+        match self.gate {
+            true => builder.gate("tick", Gate::new().breaker(Breaker::new())),
+            false => builder,
+        }
+    }
+}
 
 /// Does nothing, so that only the engine is measured.
 #[activity]

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::bed::Bed;
 use crate::report::{Commits, Report, percentile};
 use crate::usage;
-use crate::work::{carry, chain, heavy_chain, tick};
+use crate::work::{Before, carry, chain, heavy_chain, tick};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -22,6 +22,8 @@ pub(crate) struct Arguments {
     /// first use of everything cost more than the work itself.
     #[arg(long, default_value_t = 0)]
     warm: u64,
+    #[command(flatten)]
+    before: Before,
     #[command(flatten)]
     bed: Bed,
 }
@@ -60,13 +62,13 @@ impl Size {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { size, warm, bed } = arguments;
+    let Arguments { size, warm, before, bed } = arguments;
     let place = bed.place()?;
-    let opened = place.open(builder()).await?;
+    let opened = place.open(before.tick(builder())).await?;
     all(&opened.app, "warm", Size { instances: warm, ..size }).await?;
-    let before = opened.commits();
+    let warmed = opened.commits();
     let done = all(&opened.app, "chain", size).await?;
-    let report = done.report(size, opened.commits() - before);
+    let report = done.report(size, opened.commits() - warmed);
     opened.close().await?;
     bed.print(&place, "chain", &report).await?;
     place.remove().await

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::bed::Bed;
 use crate::report::{Report, percentile};
 use crate::usage;
-use crate::work::{chain, tick};
+use crate::work::{Before, chain, tick};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -22,14 +22,17 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     reps: u64,
     #[command(flatten)]
+    before: Before,
+    #[command(flatten)]
     bed: Bed,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { activities, reps, bed } = arguments;
+    let Arguments { activities, reps, before, bed } = arguments;
     let place = bed.place()?;
     let fsync = place.fsync()?;
-    let opened = place.open(App::builder().workflow(chain).activity(tick)).await?;
+    let builder = before.tick(App::builder().workflow(chain).activity(tick));
+    let opened = place.open(builder).await?;
 
     let cpu = usage::cpu();
     let (mut starts, mut results) = (Vec::new(), Vec::new());
