@@ -573,6 +573,11 @@ class _Base(_Operations):
         await self._ask(self._engine.delete, id)
 
 
+def _sqlite_path(url: str) -> str:
+    """The file that ``FILE``, ``sqlite:FILE`` or ``sqlite:///FILE`` names."""
+    return url.removeprefix("sqlite:///").removeprefix("sqlite:")
+
+
 class App(_Base):
     """Workflows and activities at work on a database.
 
@@ -632,7 +637,7 @@ class App(_Base):
         )
         url = os.fspath(database)
         if "://" in url and not url.startswith(("postgres://", "postgresql://", "sqlite:///")):
-            raise ValueError(f"{url}: a path, sqlite:///PATH or postgresql://... is wanted")
+            raise ValueError(f"{url}: a path or postgresql://... is wanted")
         self._url = url
 
     def _begin(self, builder: Any) -> Any:
@@ -646,7 +651,7 @@ class App(_Base):
         return builder.sqlite(file)
 
     def _file(self) -> str | None:
-        return None if self._is_postgres else self._url.removeprefix("sqlite:///")
+        return None if self._is_postgres else _sqlite_path(self._url)
 
     @property
     def _is_postgres(self) -> bool:

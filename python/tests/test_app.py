@@ -58,8 +58,14 @@ class OnAFile(unittest.IsolatedAsyncioTestCase):
             await app.signal("w", "go", "again")
             self.assertEqual(await app.instance("w", listens).result(), "again")
 
+    async def test_a_file_is_named_by_its_path_or_by_a_url(self) -> None:
+        for number, url in enumerate([self.file, f"sqlite:{self.file}", f"sqlite:///{self.file}"]):
+            async with App(url) as app:
+                await app.start(f"w-{number}", listens, "go")
+                self.assertEqual(len(await app.list()), number + 1)
+
     async def test_many_at_once(self) -> None:
-        async with App("sqlite:///" + self.file) as app:
+        async with App(self.file) as app:
             sums = await asyncio.gather(*(app.run(f"a-{n}", adds, 5) for n in range(50)))
         self.assertEqual(sums, [20] * 50)
 

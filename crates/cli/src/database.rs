@@ -17,7 +17,7 @@ const USUAL: &str = "sqlite:resurgam.db";
 /// The option that all commands with a database have.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DbArgs {
-    /// The database: sqlite:FILE or postgres://USER@HOST/NAME
+    /// The database: FILE, sqlite:FILE or postgres://USER@HOST/NAME
     #[arg(
         long,
         value_name = "URL",
@@ -102,10 +102,12 @@ impl Database {
             Some(("sqlite", file)) => Ok(Database::Sqlite(PathBuf::from(file))),
             Some(("postgres" | "postgresql", _)) => Ok(Database::Postgres(text.to_string())),
             // What it is might be a secret; what it begins with is none.
-            Some((scheme, _)) if !scheme.contains(['/', '\\', '.']) => {
+            Some((scheme, rest)) if is_scheme(scheme, rest) => {
                 refused(&format!("--db: {scheme}: is no kind of database that we know"), forms())
             }
-            _ => refused("--db: the kind of database is missing", format!("{}", Written(text))),
+            _ if text.is_empty() => refused("--db: names no database", forms()),
+            // What has no scheme is a file.
+            _ => Ok(Database::Sqlite(PathBuf::from(text))),
         }
     }
 
@@ -160,19 +162,13 @@ impl Database {
 }
 
 fn forms() -> String {
-    "write sqlite:FILE or postgres://USER@HOST/NAME".to_string()
+    "write FILE or postgres://USER@HOST/NAME".to_string()
 }
 
-/// How a file name is to be written.
-struct Written<'a>(&'a str);
-
-impl fmt::Display for Written<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.contains("://") {
-            true => f.write_str(&forms()),
-            false => write!(f, "write sqlite:{}", self.0),
-        }
-    }
+/// Whether what stands before a colon says what kind of database follows, rather than being a part of
+/// a file's name.
+fn is_scheme(before: &str, behind: &str) -> bool {
+    behind.starts_with("//") || !before.contains(['/', '\\', '.']) && before.len() > 1
 }
 
 /// Where it is, without what must not be told.
@@ -209,6 +205,9 @@ mod tests {
     #[test]
     fn a_database_is_a_file_or_a_server() {
         assert_eq!(Database::parse("sqlite:a.db").unwrap(), Database::Sqlite("a.db".into()));
+        for file in ["a.db", "orders", "/tmp/a:b.db", "C:\\orders.db"] {
+            assert_eq!(Database::parse(file).unwrap(), Database::Sqlite(file.into()));
+        }
         let url = "postgresql://ada:hunter2@db.example.com:5432/orders?sslmode=require";
         let server = Database::parse(url).unwrap();
         assert_eq!(server, Database::Postgres(url.to_string()));
@@ -217,11 +216,8 @@ mod tests {
 
     #[test]
     fn what_is_no_database_is_refused_with_how_to_write_one() {
-        let forms = "write sqlite:FILE or postgres://USER@HOST/NAME";
-        assert_eq!(
-            refusal("a.db"),
-            "error: C1 --db: the kind of database is missing; write sqlite:a.db\n"
-        );
+        let forms = "write FILE or postgres://USER@HOST/NAME";
+        assert_eq!(refusal(""), format!("error: C1 --db: names no database; {forms}\n"));
         assert_eq!(refusal("sqlite:"), format!("error: C1 --db: sqlite: names no file; {forms}\n"));
         let mysql = refusal("mysql://ada:hunter2@host/x");
         assert!(mysql.contains("mysql: is no kind") && !mysql.contains("hunter2"), "{mysql}");
