@@ -165,8 +165,8 @@ fn forms() -> String {
     "write FILE or postgres://USER@HOST/NAME".to_string()
 }
 
-/// Whether what stands before a colon says what kind of database follows, rather than being a part of
-/// a file's name.
+/// Whether what stands before a colon says what kind of database follows, rather than being a part
+/// of a file's name.
 fn is_scheme(before: &str, behind: &str) -> bool {
     behind.starts_with("//") || !before.contains(['/', '\\', '.']) && before.len() > 1
 }

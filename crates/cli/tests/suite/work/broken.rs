@@ -94,8 +94,10 @@ fn what_is_not_there_and_what_is_no_database_is_refused() {
     assert_eq!(missing["errors"][0]["file"], "none.rap");
     let none = place.run(&["list", "--json"]).json_with(2);
     assert_eq!(none["errors"][0]["message"], "there is no database test.db");
-    let scheme = place.run(&["list", "--json", "--db", "test.db"]).json_with(2);
-    assert_eq!(scheme["errors"][0]["hint"], "write sqlite:test.db");
+    let plain = place.run(&["list", "--json", "--db", "none.db"]).json_with(2);
+    assert_eq!(plain["errors"][0]["message"], "there is no database none.db");
+    let scheme = place.run(&["list", "--json", "--db", "mysql://here/none"]).json_with(2);
+    assert_eq!(scheme["errors"][0]["hint"], "write FILE or postgres://USER@HOST/NAME");
     place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
     assert_eq!(place.json(&["run", "one.rap", "--id", "a"])["result"], json!(1));
     for command in [
