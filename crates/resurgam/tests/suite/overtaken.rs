@@ -40,6 +40,8 @@ async fn sum(ctx: WorkflowContext, count: u32) -> Result<u64, Failure> {
 
 async fn app(file: &Path) -> App {
     let app = App::builder().workflow(steps).workflow(sum).activity(pause);
+    // Whoever holds the file may be kept from the processor for as long as a machine is busy.
+    let app = app.sqlite_options(SqliteOptions::default().busy_timeout(PATIENCE));
     app.options(|options| options.hot_runs = 2).sqlite(file).await.unwrap()
 }
 
