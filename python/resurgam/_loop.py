@@ -40,11 +40,14 @@ class ContinueAsNew(BaseException):
 
 class _Task(asyncio.Task[Any]):
     def __init__(self, coro: Any, loop: WorkflowLoop, **options: Any):
-        self._number = loop._next_number()
+        # asyncio keeps the tasks of all loops in one weak set, where the first tasks of ten thousand
+        # runs would all have the same hash. It asks for the hash in here, and keeps it.
+        self._hash = id(self) >> 4
         super().__init__(coro, loop=loop, **options)
+        self._hash = loop._next_number()
 
     def __hash__(self) -> int:
-        return self._number
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -9,8 +9,10 @@ import datetime as dt
 import time
 import unittest
 import uuid
+from unittest import mock
 
 import resurgam
+from resurgam import _loop
 from resurgam import (
     ActivityContext,
     Bound,
@@ -272,6 +274,28 @@ class Workflows(unittest.IsolatedAsyncioTestCase):
         async with TestApp(replay=False) as app:
             self.assertEqual(await app.run("c", chain), 30)
             self.assertEqual(app.commits(), 6)
+
+    async def test_tasks_of_many_runs_are_told_apart_without_being_compared(self) -> None:
+        @workflow
+        async def listens() -> str:
+            return await signal("go", str)
+
+        compared = 0
+        task = _loop._Task
+
+        def compares(one: object, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return one is other
+
+        with mock.patch.object(task, "__eq__", compares):
+            async with TestApp(replay=False) as app:
+                runs = [await app.start(f"l-{n}", listens) for n in range(300)]
+                for run in runs:
+                    await run.signal("go", "on")
+                for run in runs:
+                    self.assertEqual(await run.result(), "on")
+        self.assertLess(compared, 300)
 
     async def test_a_task_group_and_plain_functions(self) -> None:
         self.assertEqual(await self.app.run("g", grouped), 25)
