@@ -277,7 +277,7 @@ class Workflows(unittest.IsolatedAsyncioTestCase):
 
     async def test_tasks_of_many_runs_are_told_apart_without_being_compared(self) -> None:
         @workflow
-        async def listens() -> str:
+        async def awaits_a_word() -> str:
             return await signal("go", str)
 
         compared = 0
@@ -290,7 +290,7 @@ class Workflows(unittest.IsolatedAsyncioTestCase):
 
         with mock.patch.object(task, "__eq__", compares):
             async with TestApp(replay=False) as app:
-                runs = [await app.start(f"l-{n}", listens) for n in range(300)]
+                runs = [await app.start(f"l-{n}", awaits_a_word) for n in range(300)]
                 for run in runs:
                     await run.signal("go", "on")
                 for run in runs:
