@@ -45,7 +45,8 @@ impl<K: Copy + Eq + Hash, V> BatchedReads<K, V> {
                     // Whoever read for everybody was dropped meanwhile.
                     Err(_) => answer = self.wait(key),
                 },
-                _turn = self.turn.lock() => self.read(&read).await,
+                // In a box, so that those who only wait do not carry the room of who reads.
+                _turn = self.turn.lock() => Box::pin(self.read(&read)).await,
             }
         }
     }

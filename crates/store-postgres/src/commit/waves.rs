@@ -6,8 +6,7 @@
 //! lock; its wave is the first after all earlier changes that it conflicts with. Most batches are
 //! one wave.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use resurgam_core::{CallKey, RunKey, Uid};
 use resurgam_store::HoldKind;
 
@@ -60,7 +59,7 @@ pub(crate) enum Need<'b> {
     Shared(Thing<'b>),
 }
 
-/// The waves given out so far.
+/// The waves given out so far. Every change is looked up here, most of them twice.
 #[derive(Debug, Default)]
 pub(crate) struct Waves<'b> {
     next: HashMap<Thing<'b>, Next>,
