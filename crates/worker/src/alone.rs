@@ -485,7 +485,7 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
 fn what_could_not_be_read_is_read_again_soon_although_the_clock_is_set_back() {
     let mut world = World::new(7);
     world.node.begin();
-    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::DueSoon(_)));
+    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::DueSoon { .. }));
     world.settle();
     let (_, stamp) = world.held.reads.pop().unwrap();
     let found = Err(resurgam_store::Error::transient("the connection broke"));

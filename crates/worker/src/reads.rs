@@ -8,7 +8,9 @@ use resurgam_core::event::Initiator;
 use resurgam_core::history::end_of_call;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
+use resurgam_store::rows::{
+    Claim, DueDeadline, InstanceRow, Message, MessageRow, RunRecord, TaskRecord,
+};
 use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
@@ -31,8 +33,8 @@ impl StoreRequest {
                 let loaded = store.load_task(call).await.map(|task| task.map(Box::new));
                 Input::TaskLoaded { call, loaded }
             }
-            StoreRequest::DueSoon(runnable) => {
-                Input::Scanned { found: scan(store, runnable).await }
+            StoreRequest::DueSoon { runnable, deadlines_after } => {
+                Input::Scanned { found: scan(store, runnable, deadlines_after).await }
             }
             StoreRequest::BehindGates { runnable, asked } => {
                 let most = asked.iter().map(|(_, most)| most).sum();
@@ -233,9 +235,13 @@ const END_OF_TIME: Timestamp = Timestamp::from_millis(i64::MAX);
 
 /// What is due soon, in three lists. Commits may come between them: what this node writes meanwhile
 /// it knows by itself (`due.rs`), and every entry is a hint to look.
-async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
+async fn scan(
+    store: &dyn Store,
+    runnable: Runnable,
+    deadlines_after: Option<DueDeadline>,
+) -> Result<Scan> {
     let tasks = store.due_tasks(runnable, END_OF_TIME, SCAN).await?;
-    let deadlines = store.due_deadlines(END_OF_TIME, SCAN).await?;
+    let deadlines = store.due_deadlines(deadlines_after, END_OF_TIME, SCAN).await?;
     let messages = store.due_messages(END_OF_TIME, SCAN).await?;
     Ok(Scan { tasks, deadlines, messages })
 }

@@ -109,6 +109,7 @@ macro_rules! conformance_promises {
             tasks::a_claimed_task_is_not_due_until_it_is_released,
             tasks::a_paused_task_is_never_due,
             tasks::deadlines_of_waiting_tasks_come_earliest_first,
+            tasks::deadlines_are_found_page_by_page_also_those_of_one_moment,
             tasks::a_task_that_runs_or_is_over_has_no_deadline,
             tasks::what_other_nodes_claimed_is_abandoned_when_they_are_gone,
             tasks::a_claim_whose_end_was_reported_is_not_abandoned,

@@ -300,6 +300,42 @@ async fn the_whole_time_of_a_call_runs_on_and_ends_with_its_last_failure_as_the_
     assert_eq!(failure.cause.as_ref().unwrap().type_name.as_deref(), Some("BankDown"));
 }
 
+#[activity(gate = "charge", queue_timeout = MINUTE, total_timeout = 100 * SECOND)]
+async fn hurried() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[test]
+async fn the_whole_time_of_a_call_ends_behind_a_shut_gate_after_its_time_in_the_queue() {
+    let (app, _bank) = app(Gate::new());
+    let app = app.activity(hurried).start().await;
+    app.client().shut_gate("charge").await.unwrap();
+    let began = app.now();
+    let run = app.submit("call-1", hurried()).await.unwrap();
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
+    assert_eq!(app.now().since(began), 100 * SECOND);
+}
+
+#[activity(gate = "charge")]
+async fn hog(ctx: ActivityContext) -> Result<(), Failure> {
+    ctx.sleep(60 * MINUTE).await;
+    Ok(())
+}
+
+#[test]
+async fn the_whole_time_of_a_call_ends_before_its_time_in_the_queue_that_began_anew() {
+    let (app, _bank) = app(Gate::new().concurrency(1));
+    let app = app.activity(hurried).activity(hog).start().await;
+    app.client().shut_gate("charge").await.unwrap();
+    let (hog, began) = (app.submit("hog", hog()).await.unwrap(), app.now());
+    let run = app.submit("call-1", hurried()).await.unwrap();
+    app.advance(90 * SECOND).await;
+    app.client().auto_gate("charge").await.unwrap();
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
+    assert_eq!(app.now().since(began), 100 * SECOND);
+    hog.result().await.unwrap();
+}
+
 #[test]
 async fn probes_that_fail_are_free_up_to_the_number_of_attempts() {
     let (app, bank) = app(Gate::new().breaker(breaker().min_calls(1).probes(1)));

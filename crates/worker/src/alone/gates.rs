@@ -318,6 +318,48 @@ fn calls_that_are_overdue_because_nobody_worked_come_back_slowly() {
     assert_eq!(world.began.len(), 3 * 90);
 }
 
+/// More calls than fit into a page, and than are remembered, whose time in the queue is over while
+/// their gate is shut.
+#[test]
+fn calls_whose_time_in_a_queue_is_over_behind_a_shut_gate_hide_nothing_that_is_due_later() {
+    let database = ModelDatabase::new(Model::new(Sharing::OneNode));
+    let mut world = World::beside(&database, Options::default(), 7);
+    world.node.begin();
+    world.settle();
+    let hand = ByHand {
+        state: HandState::Shut,
+        by: "ana".to_string(),
+        reason: None,
+        at: world.now,
+        until: None,
+    };
+    write(&world, GateWrite::Hand { key: "mail".to_string(), hand });
+    world.hears();
+    world.advance(2 * SECOND);
+    let outcomes = Arc::default();
+    let crowds: Vec<Uid> =
+        (0..11).map(|number| world.start("crowd", format!("crowd-{number}"))).collect();
+    world.advance(2 * SECOND);
+    // Another process goes on.
+    let (now, elapsed) = (world.now, world.elapsed);
+    world.right = None;
+    drop(world);
+    let mut world = World::beside(&database, Options::default(), 8);
+    (world.now, world.elapsed) = (now, elapsed);
+    world.node.begin();
+    world.settle();
+    for uid in crowds {
+        world.wait_for(uid, &outcomes);
+    }
+    world.start("order", "order-1".to_string());
+    world.advance(20 * SECOND);
+    assert_eq!(world.began, ["ship", "ship", "ship"]);
+    // Their whole time runs on.
+    assert_eq!(outcomes.lock().unwrap().len(), 0);
+    world.advance(30 * SECOND);
+    assert_eq!(outcomes.lock().unwrap().len(), 11);
+}
+
 #[test]
 fn a_node_that_does_not_decide_waits_for_who_does_and_not_for_a_time_that_is_over() {
     let mut world = holder();

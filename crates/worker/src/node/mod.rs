@@ -481,7 +481,8 @@ impl Node {
             }
         }
         if self.is_owner() && self.memory.due.begin_scan(now) {
-            self.ask_store(StoreRequest::DueSoon(self.runnable()));
+            let (runnable, deadlines_after) = (self.runnable(), self.memory.due.passed());
+            self.ask_store(StoreRequest::DueSoon { runnable, deadlines_after });
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.

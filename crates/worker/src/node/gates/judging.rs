@@ -113,11 +113,9 @@ impl Node {
             // What was left to the store is due like anything else.
             self.memory.due.rescan(now);
         }
-        if before.standing() != stands {
+        if before.standing() != stands && stands == Standing::Flowing {
             self.look_at_held_deadlines();
-            if stands == Standing::Flowing {
-                self.then(FollowUp::LookForShared);
-            }
+            self.then(FollowUp::LookForShared);
         }
         self.then(FollowUp::FillSlots);
     }

@@ -48,6 +48,17 @@ pub(crate) type MostOfEach = Arc<[(String, usize)]>;
 /// Which gate: its place among those that are known.
 pub(crate) type GateId = usize;
 
+/// Whether a call is held back whose time in a queue would be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It is not.
+    No,
+    /// It is, and remembered.
+    InMemory,
+    /// It is. There are too many of these: it is found in the store.
+    InStore,
+}
+
 /// The gates that are known.
 #[derive(Debug)]
 pub(crate) struct Gates {
@@ -289,17 +300,24 @@ impl Gates {
         self.known[id].backlog_mut().left_to_store(at);
     }
 
-    /// True for a call whose time in a queue is over as far as clocks go, which stand still behind
-    /// a gate that does not flow. It is looked at when that changes.
-    pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> bool {
+    /// Whether a call is held back whose time in a queue is over as far as clocks go: they stand
+    /// still behind a gate that does not flow. It is looked at when the gate flows.
+    pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> Held {
         let is_paused = self.paused.activities.iter().any(|other| other == activity);
-        let is_held = is_paused || self.standing(gate) != Standing::Flowing;
-        if is_held && !self.held_deadlines.contains(&call) {
-            let is_full = self.held_deadlines.len() >= HELD;
-            self.more_held |= is_full;
-            self.held_deadlines.extend(Some(call).filter(|_| !is_full));
+        if !is_paused && self.standing(gate) == Standing::Flowing {
+            return Held::No;
         }
-        is_held
+        if self.held_deadlines.len() >= HELD && !self.held_deadlines.contains(&call) {
+            self.more_held = true;
+            return Held::InStore;
+        }
+        self.held_deadlines.insert(call);
+        Held::InMemory
+    }
+
+    /// True for a call that is remembered to be held back so.
+    pub(crate) fn has_held(&self, call: CallKey) -> bool {
+        self.held_deadlines.contains(&call)
     }
 
     /// Those calls, now that it changes, and whether there are more of them in the store.
