@@ -172,6 +172,7 @@ macro_rules! conformance_promises {
             gates::a_paused_kind_is_not_due,
             gates::the_gates_that_tasks_wait_behind_are_found_page_by_page,
             gates::those_that_wait_behind_a_gate_are_counted_so_far,
+            gates::who_claims_a_task_to_probe_says_so_and_others_do_not,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
