@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use resurgam_core::action::{Action, ResetTo};
 use resurgam_core::event::Initiator;
+use resurgam_core::gate::prefix_of;
 use resurgam_core::history::end_of_call;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
@@ -15,8 +16,8 @@ use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
-    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, OVERRIDES_PAGE,
-    PausedInstance, SCAN, SCHEDULES_PAGE, Scan, StoreRequest, open_children,
+    ABANDONED, ActedOn, Addressee, CROWD, Claimed, DUE, Found, GONE, INBOX_PAGE, Input,
+    OVERRIDES_PAGE, PausedInstance, SCAN, SCHEDULES_PAGE, Scan, StoreRequest, open_children,
 };
 use crate::outage::bits_of;
 
@@ -152,6 +153,15 @@ impl StoreRequest {
                 let found = store.count_waiting(gates, now, 1).await?;
                 Some(Input::WaitingElsewhere { found })
             }
+            StoreRequest::Gated { gates, now } => {
+                let found = store.count_waiting(gates, now, GATED).await?;
+                Some(Input::GatedCounted { found })
+            }
+            StoreRequest::KeysOf { prefix } => {
+                let mut found = store.waiting_gates(&format!("{prefix}:"), CROWD).await?;
+                found.retain(|key| prefix_of(key) == Some(&prefix));
+                Some(Input::KeysRead { prefix, found })
+            }
             StoreRequest::WaitingCalls { activity, after } => {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
                 Some(Input::WaitingCallsRead { activity, after, found })
@@ -213,7 +223,10 @@ impl StoreRequest {
             StoreRequest::WaitingSchedules { .. } => ("read waiting schedules", 0),
             StoreRequest::Schedule(_) => ("read a schedule", 0),
             StoreRequest::PolicyOverrides { .. } => ("read the policies of activities", 0),
-            StoreRequest::WaitingElsewhere { .. } => ("look for calls behind gates", 0),
+            StoreRequest::WaitingElsewhere { .. } | StoreRequest::KeysOf { .. } => {
+                ("look for calls behind gates", 0)
+            }
+            StoreRequest::Gated { .. } => ("count calls behind gates", 0),
             StoreRequest::WaitingCalls { .. } => ("look for calls of an activity", 0),
             StoreRequest::OpenBulk => ("read bulk jobs", 0),
             StoreRequest::BulkPage { .. } => ("read what a bulk job is about", 0),
@@ -230,6 +243,9 @@ impl StoreRequest {
         }
     }
 }
+
+/// How many calls behind a gate are counted at most.
+const GATED: usize = 100_000;
 
 const END_OF_TIME: Timestamp = Timestamp::from_millis(i64::MAX);
 

@@ -95,6 +95,7 @@ use clients::deferred::DeferredRequests;
 use clients::stopping::Stopping;
 pub use commit::AnsweredBatch;
 use follow_up::FollowUp;
+pub(crate) use gates::crowded::MOST as CROWD;
 pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
@@ -424,6 +425,8 @@ impl Node {
                 self.overrides_read(found);
             }
             Input::WaitingElsewhere { found } => self.waiting_elsewhere(found),
+            Input::GatedCounted { found } => self.gated_counted(&found),
+            Input::KeysRead { prefix, found } => self.keys_read(&prefix, &found),
             Input::BehindGatesRead { asked, found } => self.behind_gates_read(&asked, found),
             Input::WaitingCallsRead { activity, after, found } => {
                 self.waiting_calls_read(activity, after, &found);

@@ -85,6 +85,10 @@ pub enum StoreRequest {
     PolicyOverrides { counted_from: Option<Timestamp> },
     /// Whether calls wait behind these gates, in any shard, and since when.
     WaitingElsewhere { gates: Arc<[String]>, now: Timestamp },
+    /// How many calls gates hold back that are due by now.
+    Gated { gates: Arc<[String]>, now: Timestamp },
+    /// The keys of this prefix that calls wait behind: as many as there may be.
+    KeysOf { prefix: String },
     /// Due tasks behind gates, at most so many of each.
     BehindGates { runnable: Runnable, asked: Arc<[(String, usize)]> },
     /// Calls of an activity that wait after an attempt, behind this one.

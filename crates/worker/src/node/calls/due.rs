@@ -15,6 +15,7 @@ use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::{DueDeadline, TaskRow};
 
 use super::slots::Ticket;
+use crate::node::gates::GateId;
 
 /// The shortest time between two reads of what is due.
 const PAGE_WAIT: Duration = Duration::from_millis(100);
@@ -213,6 +214,11 @@ impl Due {
     pub(crate) fn scan_failed(&mut self, again: Timestamp) {
         self.scanning = false;
         self.next_scan = Some(again);
+    }
+
+    /// The gates of the tasks that wait here for their time.
+    pub(crate) fn gates(&self) -> impl Iterator<Item = GateId> {
+        self.tasks.values().filter_map(|ticket| ticket.gate())
     }
 
     /// How far ahead the near future reaches.

@@ -11,6 +11,8 @@
 //! | `judging.rs` | what follows when attempts end and time passes; what is written of that |
 //! | `shared_gate.rs`, `fleet.rs` | what other nodes have of a gate: what is told, and shared out |
 //! | `backlog.rs` | due tasks behind gates that hold them back are read, as many as may begin |
+//! | `idle.rs`, `crowded.rs` | gates are forgotten that are idle; too many keys of a prefix share one |
+//! | `watched.rs` | what those who watch many gates are told as numbers |
 //! | `stored.rs` | what operators and other nodes have stored holds here |
 //!
 //! A gate that holds tasks back is *held*: its due tasks are left to the store, whatever their
@@ -18,11 +20,14 @@
 //! Nothing is written about any of them when the gate shuts or opens.
 
 pub(crate) mod backlog;
+pub(crate) mod crowded;
 pub(crate) mod fleet;
+mod idle;
 pub(crate) mod judging;
 pub(crate) mod known_gate;
 mod shared_gate;
 pub(crate) mod stored;
+mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,8 +37,9 @@ use resurgam_core::gate::{Gate, KeyPattern, Standing};
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{GateScope, PausedKinds};
 
-use known_gate::KnownGate;
+use known_gate::{KnownGate, Stored};
 use shared_gate::{Place, SharedGate};
+use watched::Watched;
 
 /// How many calls are remembered whose queue timeout has passed while they were held back. Those
 /// beyond are found in the store.
@@ -67,7 +73,12 @@ pub(crate) struct Gates {
     of_code: Vec<(KeyPattern, Gate)>,
     /// Settings that operators stored, which win.
     stored: Vec<(KeyPattern, Gate)>,
+    /// Gates, by their ids; those that are free stand for none.
     known: Vec<KnownGate>,
+    free: Vec<GateId>,
+    /// How many there were when idle ones were forgotten last, and when that was.
+    left: usize,
+    looked_at: Timestamp,
     ids: BTreeMap<String, GateId>,
     /// Those that are more than a look at what ends: they do not flow, or have limits.
     active: BTreeSet<GateId>,
@@ -92,6 +103,7 @@ pub(crate) struct Gates {
     /// the gates behind which there were some.
     outage_until: Timestamp,
     after_outage: BTreeSet<GateId>,
+    watched: Watched,
     /// Due tasks are being read.
     reading: bool,
     /// Other kinds of calls are paused since that began.
@@ -108,6 +120,9 @@ impl Gates {
             of_code,
             stored: Vec::new(),
             known: Vec::new(),
+            free: Vec::new(),
+            left: 0,
+            looked_at: now,
             ids: BTreeMap::new(),
             active: BTreeSet::new(),
             paused: PausedKinds::default(),
@@ -121,6 +136,7 @@ impl Gates {
             tidies_at: None,
             outage_until: now,
             after_outage: BTreeSet::new(),
+            watched: Watched::default(),
             reading: false,
             is_read_in_vain: false,
             is_read: false,
@@ -169,9 +185,18 @@ impl Gates {
     }
 
     fn learn(&mut self, key: &str, settings: Gate) -> GateId {
-        let id = self.known.len();
         let shared = self.place.as_ref().map(SharedGate::new);
-        self.known.push(KnownGate::new(key.to_string(), settings, shared, self.now));
+        let gate = KnownGate::new(key.to_string(), settings, shared, self.now);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.known[id] = gate;
+                id
+            }
+            None => {
+                self.known.push(gate);
+                self.known.len() - 1
+            }
+        };
         self.ids.insert(key.to_string(), id);
         self.note(id);
         id
@@ -243,7 +268,11 @@ impl Gates {
     pub(crate) fn begins(&mut self, id: GateId, call: CallKey, is_retry: bool) {
         let now = self.now;
         self.first.remove(&call);
-        self.known[id].begins(call, is_retry, now);
+        let gate = &mut self.known[id];
+        gate.begins(call, is_retry, now);
+        if gate.state().standing() == Standing::Probing {
+            self.watched.probes(gate.key());
+        }
     }
 
     /// Another node hears how the attempt of this call ends.
@@ -350,7 +379,7 @@ impl Gates {
     /// What is stored of settings was read. True when nothing was known before.
     pub(super) fn is_told(&mut self, stored: Vec<(KeyPattern, Gate)>) -> bool {
         self.stored = stored;
-        for id in 0..self.known.len() {
+        for id in self.ids.values().copied().collect::<Vec<_>>() {
             let settings = self.settings_of(self.known[id].key()).cloned().unwrap_or_default();
             self.known[id].follows(settings, self.now);
             self.note(id);
@@ -360,6 +389,11 @@ impl Gates {
             self.begins_after_outage();
         }
         is_first
+    }
+
+    /// What is stored of gates is about to be told, of each of which there is something.
+    fn nothing_is_stored(&mut self) {
+        self.known.iter_mut().for_each(|gate| gate.is_stored_as(Stored::Nothing));
     }
 
     /// Nobody may have worked for a while until now.
