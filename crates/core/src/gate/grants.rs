@@ -218,8 +218,8 @@ impl Grants {
         self.running
     }
 
-    /// True when nothing runs, and there is as much of everything as there ever is: as if nothing had
-    /// begun.
+    /// True when nothing runs, and there is as much of everything as there ever is: as if nothing
+    /// had begun.
     pub fn is_rested(&self, now: Timestamp) -> bool {
         let mut meters = self.rate.iter().chain(&self.ramp).chain(&self.budget);
         self.running == 0 && meters.all(|meter| meter.is_full(now))

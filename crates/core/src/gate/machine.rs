@@ -236,8 +236,8 @@ impl GateState {
         next
     }
 
-    /// True when nothing is left of earlier trouble: it flows, and has for so long that its next shut
-    /// would be a short one.
+    /// True when nothing is left of earlier trouble: it flows, and has for so long that its next
+    /// shut would be a short one.
     ///
     /// ```
     /// use resurgam_core::gate::{Breaker, Gate, GateState, Seen, Tally};

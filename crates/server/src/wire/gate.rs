@@ -25,8 +25,8 @@ pub(crate) struct Gate {
     #[schema(value_type = Option<serde_json::Value>)]
     settings: Option<Json>,
     settings_by: Option<String>,
-    /// The settings that it follows, where these bound how much begins: stored ones, or those in the
-    /// code, which are known once a call has waited for its turn.
+    /// The settings that it follows, where these bound how much begins: stored ones, or those in
+    /// the code, which are known once a call has waited for its turn.
     #[schema(value_type = Option<serde_json::Value>)]
     bounds: Option<Json>,
     /// How many calls are due and wait; ten thousand at most.

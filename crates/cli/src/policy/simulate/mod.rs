@@ -131,8 +131,8 @@ impl Arguments {
     }
 }
 
-/// When within a second of the clock an outage may begin. Over these, how long a gate takes to notice
-/// is on average what it is over all.
+/// When within a second of the clock an outage may begin. Over these, how long a gate takes to
+/// notice is on average what it is over all.
 const PHASES: [Duration; 4] = [
     Duration::from_millis(125),
     Duration::from_millis(375),
@@ -175,8 +175,8 @@ struct Answer<'a> {
 }
 
 impl Told {
-    /// What happens on average, whenever within a second the outage begins. The story is of one that
-    /// begins with a second.
+    /// What happens on average, whenever within a second the outage begins. The story is of one
+    /// that begins with a second.
     fn over_phases(world: &World) -> Self {
         let all = PHASES.map(|phase| Told::of(&World { phase, ..world.clone() }));
         let mean = |of: fn(&Told) -> u64| mean(all.iter().map(of));

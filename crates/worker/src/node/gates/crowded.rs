@@ -1,9 +1,9 @@
 //! Keys of one prefix that calls wait behind, of which there may be too many.
 //!
 //! Where a gate is shut, a scan for what is due hops from one key that calls wait behind to the
-//! next. So beyond ten thousand waiting keys of a prefix (`host:`), calls behind other keys share one
-//! gate, `host:*`. How many there are the store is asked when so many have been seen here, and again
-//! a minute later: a call keeps the key that it was given.
+//! next. So beyond ten thousand waiting keys of a prefix (`host:`), calls behind other keys share
+//! one gate, `host:*`. How many there are the store is asked when so many have been seen here, and
+//! again a minute later: a call keeps the key that it was given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;

@@ -18,8 +18,8 @@ use crate::node::Node;
 /// How many gates are known before any of them is forgotten.
 const FEW: usize = 1_000;
 
-/// Where there are more, how often idle ones are looked for at least: so long does a gate flow until
-/// its trouble is forgotten.
+/// Where there are more, how often idle ones are looked for at least: so long does a gate flow
+/// until its trouble is forgotten.
 const LOOKED_FOR: Duration = Duration::from_secs(600);
 
 impl Gates {

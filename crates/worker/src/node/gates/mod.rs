@@ -11,7 +11,8 @@
 //! | `judging.rs` | what follows when attempts end and time passes; what is written of that |
 //! | `shared_gate.rs`, `fleet.rs` | what other nodes have of a gate: what is told, and shared out |
 //! | `backlog.rs` | due tasks behind gates that hold them back are read, as many as may begin |
-//! | `idle.rs`, `crowded.rs` | gates are forgotten that are idle; too many keys of a prefix share one |
+//! | `idle.rs` | gates are forgotten that nothing need be known of |
+//! | `crowded.rs` | calls share a gate where too many keys of one prefix wait |
 //! | `watched.rs` | what those who watch many gates are told as numbers |
 //! | `stored.rs` | what operators and other nodes have stored holds here |
 //!

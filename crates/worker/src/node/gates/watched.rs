@@ -1,8 +1,8 @@
 //! What those who watch many gates are told as numbers: how each stands, how fast its calls come
 //! back, how many probe, and how many wait.
 //!
-//! Keys may come from templates, and every label costs whoever keeps the numbers. So the first hundred
-//! gates that there is anything to say of have labels of their own.
+//! Keys may come from templates, and every label costs whoever keeps the numbers. So the first
+//! hundred gates that there is anything to say of have labels of their own.
 //!
 //! How many calls wait the store is asked, by the node that decides and while it does something
 //! anyway: nobody wakes up to count.
