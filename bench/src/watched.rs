@@ -153,7 +153,7 @@ impl Own for Watched {
 impl Work for Watched {
     passed_on! {
         due_tasks(runnable: Runnable, before: Timestamp, limit: usize) -> Vec<DueTask>;
-        due_deadlines(before: Timestamp, limit: usize) -> Vec<DueDeadline>;
+        due_deadlines(after: Option<DueDeadline>, before: Timestamp, limit: usize) -> Vec<DueDeadline>;
         due_messages(before: Timestamp, limit: usize) -> Vec<DueMessage>;
         held_up(after: Option<Uid>, limit: usize) -> Vec<Uid>;
         abandoned(node: &str, limit: usize) -> Vec<TaskRow>;

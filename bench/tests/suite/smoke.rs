@@ -160,6 +160,13 @@ async fn an_outage_is_survived_or_counted() {
 }
 
 #[test(minutes = 15)]
+fn behind_a_gate_an_outage_costs_no_payment() {
+    let figures = on_sqlite("outage --gate --calls 40 --capacity 30 --before 1 --sync normal");
+    assert_eq!([number(&figures, "lost"), number(&figures, "repeated")], [0.0, 0.0], "{figures:?}");
+    assert!(number(&figures, "paid") > 40.0 && figures.contains_key("drained_s"), "{figures:?}");
+}
+
+#[test(minutes = 15)]
 async fn a_cold_run_is_rebuilt() {
     for figures in [on_sqlite("replay --events 100"), on_postgres("replay --events 100").await] {
         assert!(number(&figures, "cold_ms") > 0.0);

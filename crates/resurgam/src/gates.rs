@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam_core::Timestamp;
 use resurgam_core::duration::Human;
-use resurgam_core::gate::{self, Gate, GateState, KeyPattern, Standing};
+use resurgam_core::gate::{self, Decided, Gate, GateState, KeyPattern, Standing};
 use resurgam_store::rows::TaskRow;
 use resurgam_store::{
     ByHand, GateRow, GateWrite, HandState, Hold, HoldKind, StoredGates, StoredSettings,
@@ -31,16 +31,50 @@ pub struct GateStatus {
     pub settings: Option<Gate>,
     /// Who stored that, when, and why.
     pub settings_by: Option<String>,
+    /// The settings that it follows, where these bound how much begins: those that operators
+    /// stored, or those in the code, which are known here once a call has waited for its turn.
+    pub bounds: Option<Gate>,
     /// How many calls are due and wait. Nobody counts further than ten thousand.
     pub due: usize,
     /// When the first of all that wait is due.
     pub first_due: Option<Timestamp>,
+    /// When somebody looked at it.
+    pub at: Timestamp,
 }
 
 impl GateStatus {
     /// How it stands, since when, why, and what comes next: one line.
     pub fn told_at(&self, now: Timestamp) -> String {
-        self.state.told_at(now)
+        let bounds = self.bounds.as_ref().and_then(Gate::told_bounds);
+        let bounds = bounds.map(|bounds| format!("; {bounds}"));
+        self.state.told_at(now) + &bounds.unwrap_or_default()
+    }
+
+    /// How many begin before the next that comes, and when that may, where calls begin by and by.
+    fn told_turn(&self, now: Timestamp) -> Option<String> {
+        if matches!(self.state.standing(), Standing::Shut | Standing::Probing) {
+            return None;
+        }
+        let turn = self.next_turn(now).map(|at| format!(", about {}", Human(at.since(now))));
+        let turn = turn.unwrap_or_default();
+        Some(match self.due {
+            0 => "it is next".to_string(),
+            1 => format!("1 call is due before it{turn}"),
+            COUNTED.. => format!("{COUNTED} calls or more are due before it"),
+            due => format!("{due} calls are due before it{turn}"),
+        })
+    }
+
+    /// When the last of those that are due begins, at the rate that bounds them; `None` where none
+    /// does, or more than that is to come first.
+    pub fn next_turn(&self, now: Timestamp) -> Option<Timestamp> {
+        let rate = match (self.state.standing(), self.state.phase) {
+            (Standing::Ramping, gate::Phase::Ramping { rate, .. }) => rate,
+            (Standing::Flowing, _) => self.bounds.as_ref()?.rate?.per_second,
+            _ => return None,
+        };
+        let wait = Duration::try_from_secs_f64(self.due as f64 / rate).ok();
+        wait.filter(|_| self.due < COUNTED).map(|wait| now.saturating_add(wait))
     }
 }
 
@@ -291,15 +325,21 @@ fn status_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateStatus {
         .map(|(_, gate, by)| (Some(gate), Some(by)))
         .unwrap_or_default();
     let state = state_of(key, stored, now);
-    GateStatus { key: key.to_string(), state, settings, settings_by, due: 0, first_due: None }
+    let of_code = || decided(stored.gates.iter().find(|row| row.key == key)?)?.bounds;
+    let bounds = settings.clone().or_else(of_code).filter(Gate::has_limits);
+    let (key, due, first_due) = (key.to_string(), 0, None);
+    GateStatus { key, state, settings, settings_by, bounds, due, first_due, at: now }
+}
+
+fn decided(row: &GateRow) -> Option<Decided> {
+    Decided::from_stored(row.decided.as_deref()?).ok()
 }
 
 /// How a gate stands, by what is stored of it.
 fn state_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateState {
     let row = stored.gates.iter().find(|row| row.key == key);
-    let decided = row.and_then(|row| row.decided.as_deref());
-    let decided = decided.and_then(|text| serde_json::from_str::<GateState>(text).ok());
-    let state = decided.unwrap_or_else(|| GateState::flowing(now));
+    let known = row.and_then(decided).map(|decided| decided.state);
+    let state = known.unwrap_or_else(|| GateState::flowing(now));
     let hand = row.and_then(|row| row.hand.as_ref());
     let holds = |hand: &&ByHand| hand.state != HandState::Auto && state.by_hand.is_none();
     match hand.filter(holds).filter(|hand| hand.until.is_none_or(|until| until > now)) {
@@ -314,17 +354,46 @@ fn state_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateState {
     }
 }
 
+/// What holds a call back that is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// In words.
+    pub(crate) by: String,
+    /// How its gate stands, where that is what does. `due` are the calls that are due before it.
+    pub(crate) gate: Option<GateStatus>,
+    /// Nothing begins; otherwise it may as well wait for a slot.
+    pub(crate) is_certain: bool,
+}
+
+impl Held {
+    /// So many calls are due before it.
+    pub(crate) fn comes_after(&mut self, ahead: usize, now: Timestamp) {
+        let Some(gate) = &mut self.gate else { return };
+        gate.due = ahead;
+        let Some(of_gate) = gate.told_turn(now) else { return };
+        let (key, told) = (&gate.key, gate.told_at(now));
+        self.by = match self.is_certain {
+            true => format!("gate {key} ({told}; {of_gate})"),
+            false => format!("its turn at gate {key} ({told}; {of_gate}), or for a slot"),
+        };
+    }
+}
+
 /// What holds a call back that is due, as far as gates and paused kinds are concerned.
-pub(crate) fn held_by(task: &TaskRow, stored: &StoredGates, now: Timestamp) -> Option<String> {
+pub(crate) fn held_by(task: &TaskRow, stored: &StoredGates, now: Timestamp) -> Option<Held> {
     let is_one = |hold: &&Hold| match hold.kind {
         HoldKind::Activity => hold.name == task.name,
         HoldKind::Queue => hold.name == task.queue,
     };
     if let Some(Hold { kind, name, by, reason, .. }) = stored.holds.iter().find(is_one) {
         let why = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        return Some(format!("{} {name} (paused by {by}{why})", kind.name()));
+        let by = format!("{} {name} (paused by {by}{why})", kind.name());
+        return Some(Held { by, gate: None, is_certain: true });
     }
-    let state = state_of(&task.gate, stored, now);
-    let holds = state.standing() != Standing::Flowing;
-    holds.then(|| format!("gate {} ({})", task.gate, state.told_at(now)))
+    let status = status_of(&task.gate, stored, now);
+    let is_certain = status.state.standing() != Standing::Flowing;
+    (is_certain || status.bounds.is_some()).then(|| {
+        let by = format!("gate {} ({})", status.key, status.told_at(now));
+        Held { by, gate: Some(status), is_certain }
+    })
 }

@@ -16,7 +16,10 @@ use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::Client;
-use crate::gates::held_by;
+use crate::gates::{GateStatus, Held, held_by};
+
+/// Of how many calls of an instance it is counted how many are due before them.
+const AHEAD: usize = 20;
 
 /// An instance with what it is waiting for.
 ///
@@ -128,8 +131,12 @@ pub struct PendingCall {
     /// The key of its gate.
     pub gate: String,
     /// What holds it back while it waits for its gate, or for an operator who resumes its activity
-    /// or its queue: `gate stripe (shut 2m ago: 412 of 500 failed; next probe in 18s)`.
+    /// or its queue: `gate stripe (shut 2m ago: 412 of 500 failed; next probe in 18s; 7 calls are
+    /// due before it)`. Also while it waits for a slot behind a gate that bounds how much begins.
     pub held_by: Option<String>,
+    /// How that gate stands. Of those that are due behind it, [`GateStatus::due`] counts those that
+    /// are due before this call.
+    pub behind: Option<GateStatus>,
     /// Why it is paused, while it is.
     pub paused: Option<Pause>,
     /// Why it is to be paused when the attempt that runs has failed.
@@ -220,14 +227,23 @@ impl Client {
         // The ledger is in order of time, so the last row of a call is the one that stays.
         let last: HashMap<Seq, &AttemptRow> =
             ledger.iter().map(|row| (row.call.seq, row)).collect();
-        let pending = |task: TaskRow| {
+        let (now, mut looked_at) = (self.handle().now(), 0);
+        let mut pending = Vec::with_capacity(tasks.len());
+        for task in tasks {
             let policy = policies.get(&task.policy).cloned();
             let policy = policy.map(|own| deciding(own, &task, &overrides));
             let last = last.get(&task.call.seq).copied().cloned();
-            let held_by = held_by(&task, &gates, self.handle().now());
-            self.pending(task, policy, last, held_by)
-        };
-        let pending = tasks.into_iter().map(pending).collect();
+            let due = task.claim.is_none() && task.wake_at <= now;
+            let mut held = held_by(&task, &gates, now).filter(|_| due);
+            if let Some(held) = held.as_mut().filter(|held| held.gate.is_some())
+                && looked_at < AHEAD
+            {
+                looked_at += 1;
+                let ahead = self.handle().due_before(&task.gate, task.wake_at).await?;
+                held.comes_after(ahead, now);
+            }
+            pending.push(self.pending(task, policy, last, held));
+        }
         let messages = store.messages(instance.uid).await;
         let messages = messages.map_err(|error| Error::store(&what, error))?;
         let timer = |row: &MessageRow| match row.body {
@@ -276,7 +292,7 @@ impl Client {
         task: TaskRow,
         policy: Option<Arc<RetryPolicy>>,
         last: Option<AttemptRow>,
-        held_by: Option<String>,
+        held: Option<Held>,
     ) -> PendingCall {
         let started_at = task.claim.as_ref().map(|claim| claim.started_at);
         let timeouts = policy.as_ref().map(|policy| policy.timeouts).unwrap_or_default();
@@ -286,10 +302,12 @@ impl Client {
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
-            None if held_by.is_some() => Some(WaitsFor::Gate),
+            None if held.as_ref().is_some_and(|held| held.is_certain) => Some(WaitsFor::Gate),
             None if task.progress.poison => Some(WaitsFor::Poison),
             None => Some(WaitsFor::Slot),
         };
+        let is_held = matches!(waits_for, Some(WaitsFor::Gate | WaitsFor::Slot));
+        let (held_by, behind) = held.filter(|_| is_held).map(|held| (held.by, held.gate)).unzip();
         PendingCall {
             seq: task.call.seq,
             priority: task.priority,
@@ -305,7 +323,8 @@ impl Client {
             heartbeat: task.heartbeat,
             lacks: task.progress.lacks,
             gate: task.gate,
-            held_by: held_by.filter(|_| waits_for == Some(WaitsFor::Gate)),
+            held_by,
+            behind: behind.flatten(),
             paused: task.progress.paused.map(|pause| *pause),
             pause_asked: task.progress.pause_asked.map(|pause| *pause),
             fallback_of: task.progress.fallback.map(|of| of.activity),

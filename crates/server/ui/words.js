@@ -107,7 +107,7 @@ export const begin = (text, name) => (text.startsWith(name) ? text : text.charAt
 export function sign(call) {
   if (call.running) return "running";
   if (call.paused) return call.paused.stopped ? "exhausted" : "paused";
-  if (call.held_by || call.waits_for === "gate") return "gated";
+  if (call.waits_for === "gate") return "gated";
   if (call.waits_for === "unregistered" || call.waits_for === "lacking") return "nobody";
   return call.failures ? "retrying" : "backoff";
 }

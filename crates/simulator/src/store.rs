@@ -174,9 +174,14 @@ impl Work for SimulatedStore {
         self.read("due tasks", move |it| it.model.due_tasks(shards, &runnable, before, limit))
     }
 
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>> {
         let shards = self.shards();
-        self.read("due deadlines", move |it| it.model.due_deadlines(shards, before, limit))
+        self.read("due deadlines", move |it| it.model.due_deadlines(shards, after, before, limit))
     }
 
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {

@@ -286,9 +286,14 @@ impl Work for PostgresStore {
         })
     }
 
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>> {
         self.here(async move {
-            read::due_deadlines(self.pool(), &self.inner.scope(), before, limit).await
+            read::due_deadlines(self.pool(), &self.inner.scope(), after, before, limit).await
         })
     }
 

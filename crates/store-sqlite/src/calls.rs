@@ -115,10 +115,15 @@ impl Work for SqliteStore {
         )
     }
 
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>> {
         self.read(
             move || format!("look for tasks that wait in vain before {before}"),
-            move |reading| read::due_deadlines(reading, before, limit),
+            move |reading| read::due_deadlines(reading, after, before, limit),
         )
     }
 

@@ -176,9 +176,15 @@ pub trait Work {
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>>;
 
-    /// Tasks that wait and whose deadline is before this time, the earliest first, at most
-    /// `limit`. Of all activities: what nobody here can run must not wait for ever.
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>>;
+    /// Tasks that wait and whose deadline is before this time, the earliest first and those of one
+    /// moment by their calls, at most `limit`; only those behind the one that is named. Of all
+    /// activities: what nobody here can run must not wait for ever.
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>>;
 
     /// Messages that are due before this time, the earliest first, at most `limit`. Those of one
     /// instance that are due at the same time come in the order of their arrival.

@@ -578,8 +578,13 @@ impl Work for FaultyStore {
         self.or_refuse(StoreCall::DueTasks, self.store.due_tasks(runnable, before, limit))
     }
 
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
-        self.or_refuse(StoreCall::DueDeadlines, self.store.due_deadlines(before, limit))
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>> {
+        self.or_refuse(StoreCall::DueDeadlines, self.store.due_deadlines(after, before, limit))
     }
 
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {

@@ -56,6 +56,8 @@ struct World {
     inputs: VecDeque<(Input, Option<Stamp>)>,
     replies: Replies,
     asked: u64,
+    /// How many rows of tasks were written.
+    task_rows: usize,
     holds: Holds,
     held: Held,
     trace: String,
@@ -132,6 +134,7 @@ impl World {
             held: Held::default(),
             replies: Replies::default(),
             asked: 0,
+            task_rows: 0,
             trace: String::new(),
         }
     }
@@ -207,6 +210,7 @@ impl World {
 
     /// A batch reaches the store.
     fn write(&mut self, lane: usize, steps: Arc<[Step]>) {
+        self.task_rows += steps.iter().map(|step| step.tasks.len()).sum::<usize>();
         let is_refused = self.holds.refuses.is_some_and(|refuses| steps.iter().any(refuses));
         let answer = match is_refused {
             true => Err(resurgam_store::Error::data("a trigger refuses a row")),
@@ -485,7 +489,7 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
 fn what_could_not_be_read_is_read_again_soon_although_the_clock_is_set_back() {
     let mut world = World::new(7);
     world.node.begin();
-    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::DueSoon(_)));
+    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::DueSoon { .. }));
     world.settle();
     let (_, stamp) = world.held.reads.pop().unwrap();
     let found = Err(resurgam_store::Error::transient("the connection broke"));

@@ -3,6 +3,9 @@
 //! What somebody wants is a row that every node reads (`node/gates/stored.rs`). It needs nobody who
 //! works, and holds for whoever does from then on.
 
+use std::time::Duration;
+
+use resurgam_core::Timestamp;
 use resurgam_core::action::ActionAnswer;
 use resurgam_core::gate::{KeyPattern, check_key};
 use resurgam_store::{GateWaiting, GateWrite, StoredGates};
@@ -14,6 +17,9 @@ use crate::node::Request;
 
 /// How many keys with waiting calls are asked for at once.
 const PAGE: usize = 1_000;
+
+/// How many calls are counted that are due before another one.
+const AHEAD: usize = 10_000;
 
 impl Handle {
     /// What is stored of gates, and which kinds of calls are paused.
@@ -34,6 +40,16 @@ impl Handle {
         let trouble = |error| Error::store("count the calls behind gates", error);
         let keys = self.store().waiting_gates(after, PAGE).await.map_err(trouble)?;
         self.store().count_waiting(keys.into(), self.now(), at_most).await.map_err(trouble)
+    }
+
+    /// How many calls behind a gate are due before one that is due then, or with it; nobody counts
+    /// further than ten thousand.
+    pub async fn due_before(&self, gate: &str, due: Timestamp) -> Result<usize> {
+        let _busy = self.busy();
+        let after = due.saturating_add(Duration::from_millis(1));
+        let found = self.store().count_waiting([gate.to_string()].into(), after, AHEAD + 1).await;
+        let trouble = |error| Error::store(format!("count the calls behind gate {gate}"), error);
+        Ok(found.map_err(trouble)?.first().map_or(0, |found| found.due.saturating_sub(1)))
     }
 
     /// Stores what somebody wants of gates or kinds of calls, and answers with what that changes.

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use resurgam_core::action::{Action, ResetTo};
 use resurgam_core::event::Initiator;
+use resurgam_core::gate::prefix_of;
 use resurgam_core::history::end_of_call;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
+use resurgam_store::rows::{
+    Claim, DueDeadline, InstanceRow, Message, MessageRow, RunRecord, TaskRecord,
+};
 use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
-    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, OVERRIDES_PAGE,
-    PausedInstance, SCAN, SCHEDULES_PAGE, Scan, StoreRequest, open_children,
+    ABANDONED, ActedOn, Addressee, CROWD, Claimed, DUE, Found, GONE, INBOX_PAGE, Input,
+    OVERRIDES_PAGE, PausedInstance, SCAN, SCHEDULES_PAGE, Scan, StoreRequest, open_children,
 };
 use crate::outage::bits_of;
 
@@ -31,8 +34,8 @@ impl StoreRequest {
                 let loaded = store.load_task(call).await.map(|task| task.map(Box::new));
                 Input::TaskLoaded { call, loaded }
             }
-            StoreRequest::DueSoon(runnable) => {
-                Input::Scanned { found: scan(store, runnable).await }
+            StoreRequest::DueSoon { runnable, deadlines_after } => {
+                Input::Scanned { found: scan(store, runnable, deadlines_after).await }
             }
             StoreRequest::BehindGates { runnable, asked } => {
                 let most = asked.iter().map(|(_, most)| most).sum();
@@ -150,6 +153,15 @@ impl StoreRequest {
                 let found = store.count_waiting(gates, now, 1).await?;
                 Some(Input::WaitingElsewhere { found })
             }
+            StoreRequest::Gated { gates, now } => {
+                let found = store.count_waiting(gates, now, GATED).await?;
+                Some(Input::GatedCounted { found })
+            }
+            StoreRequest::KeysOf { prefix } => {
+                let mut found = store.waiting_gates(&format!("{prefix}:"), CROWD).await?;
+                found.retain(|key| prefix_of(key) == Some(&prefix));
+                Some(Input::KeysRead { prefix, found })
+            }
             StoreRequest::WaitingCalls { activity, after } => {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
                 Some(Input::WaitingCallsRead { activity, after, found })
@@ -211,7 +223,10 @@ impl StoreRequest {
             StoreRequest::WaitingSchedules { .. } => ("read waiting schedules", 0),
             StoreRequest::Schedule(_) => ("read a schedule", 0),
             StoreRequest::PolicyOverrides { .. } => ("read the policies of activities", 0),
-            StoreRequest::WaitingElsewhere { .. } => ("look for calls behind gates", 0),
+            StoreRequest::WaitingElsewhere { .. } | StoreRequest::KeysOf { .. } => {
+                ("look for calls behind gates", 0)
+            }
+            StoreRequest::Gated { .. } => ("count calls behind gates", 0),
             StoreRequest::WaitingCalls { .. } => ("look for calls of an activity", 0),
             StoreRequest::OpenBulk => ("read bulk jobs", 0),
             StoreRequest::BulkPage { .. } => ("read what a bulk job is about", 0),
@@ -229,13 +244,20 @@ impl StoreRequest {
     }
 }
 
+/// How many calls behind a gate are counted at most.
+const GATED: usize = 100_000;
+
 const END_OF_TIME: Timestamp = Timestamp::from_millis(i64::MAX);
 
 /// What is due soon, in three lists. Commits may come between them: what this node writes meanwhile
 /// it knows by itself (`due.rs`), and every entry is a hint to look.
-async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
+async fn scan(
+    store: &dyn Store,
+    runnable: Runnable,
+    deadlines_after: Option<DueDeadline>,
+) -> Result<Scan> {
     let tasks = store.due_tasks(runnable, END_OF_TIME, SCAN).await?;
-    let deadlines = store.due_deadlines(END_OF_TIME, SCAN).await?;
+    let deadlines = store.due_deadlines(deadlines_after, END_OF_TIME, SCAN).await?;
     let messages = store.due_messages(END_OF_TIME, SCAN).await?;
     Ok(Scan { tasks, deadlines, messages })
 }

@@ -254,6 +254,7 @@ mod tests {
                 lacks: None,
                 gate: "charge".to_string(),
                 held_by: None,
+                behind: None,
                 paused: None,
                 pause_asked: None,
                 fallback_of: None,

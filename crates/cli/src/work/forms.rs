@@ -14,6 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::form::{Form, value};
 use crate::program::Kind;
 use crate::trouble::Trouble;
+use crate::work::gate;
 
 /// An instance in a list.
 pub(super) fn instance(row: &InstanceRow) -> Form {
@@ -143,6 +144,7 @@ fn call(call: &PendingCall) -> Form {
         .with("lacks", &call.lacks)
         .with("gate", &call.gate)
         .with("held_by", &call.held_by)
+        .with("behind", call.behind.as_ref().map(|gate| gate::form(gate, gate.at)))
         .with("failures", call.counters.failures)
         .with("lost", call.counters.lost)
         .with("interrupted", call.counters.interrupted)

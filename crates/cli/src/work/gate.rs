@@ -354,7 +354,8 @@ fn tell(out: &mut String, gate: &GateStatus, now: Timestamp) {
     }
 }
 
-fn form(gate: &GateStatus, now: Timestamp) -> Form {
+/// How a gate stands, and what is due behind it.
+pub(super) fn form(gate: &GateStatus, now: Timestamp) -> Form {
     let by_hand = gate.state.by_hand.as_ref().map(|by_hand| {
         Form::default()
             .with("shut", by_hand.shut)
@@ -373,7 +374,9 @@ fn form(gate: &GateStatus, now: Timestamp) -> Form {
         .with("by_hand", by_hand)
         .with("settings", &gate.settings)
         .with("settings_by", &gate.settings_by)
+        .with("bounds", &gate.bounds)
         .with("due", gate.due)
+        .with("next_turn_ms", gate.next_turn(now))
         .with("first_due_ms", gate.first_due)
 }
 

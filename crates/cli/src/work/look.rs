@@ -206,9 +206,13 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
         }
         (Some(due), _) if due <= now => {
             let late = times.late(due, now);
-            let what = if has_worker { "slot" } else { "worker" };
+            let what = match &call.held_by {
+                _ if !has_worker => "a worker".to_string(),
+                Some(turn) => printable(turn),
+                None => "a slot".to_string(),
+            };
             let attempt = number(call);
-            format!("{attempt} is due since {late}, and waits for a {what}")
+            format!("{attempt} is due since {late}, and waits for {what}")
         }
         (Some(due), _) => format!("{} is due {}", number(call), times.future(due, now)),
     };

@@ -215,6 +215,7 @@ mod tests {
             lacks: None,
             gate: String::new(),
             held_by: None,
+            behind: None,
             paused: None,
             pause_asked: None,
             fallback_of: None,

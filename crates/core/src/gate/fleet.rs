@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::grants::Share;
 use super::lease::{Lease, fair};
@@ -108,7 +108,8 @@ fn is_zero(number: &u32) -> bool {
 /// use resurgam_core::gate::{Decided, GateState, Shares};
 ///
 /// let state = GateState::flowing(Timestamp::EPOCH);
-/// let text = Decided { state: state.clone(), shares: Shares::default() }.to_stored();
+/// let (shares, bounds) = (Shares::default(), None);
+/// let text = Decided { state: state.clone(), shares, bounds }.to_stored();
 /// // Who wants to know how it stands need not know of shares.
 /// assert_eq!(serde_json::from_str::<GateState>(&text)?, state);
 /// assert_eq!(Decided::from_stored(&text)?.shares, Shares::default());
@@ -122,6 +123,16 @@ pub struct Decided {
     /// Who gets what.
     #[serde(default, skip_serializing_if = "Shares::is_none")]
     pub shares: Shares,
+    /// The settings that it follows, where they bound how much begins: those who look at it from
+    /// elsewhere do not know what the code says.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "stored_bounds")]
+    pub bounds: Option<Gate>,
+}
+
+fn stored_bounds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Gate>, D::Error> {
+    let stored = Option::<serde_json::Value>::deserialize(deserializer)?;
+    // Whoever cannot read them says less about the gate, and nothing else.
+    Ok(stored.and_then(|stored| Gate::from_stored(&stored).ok()))
 }
 
 impl Decided {
@@ -288,7 +299,7 @@ impl Fleet {
     /// nobody gets more: others may run what they have not told of.
     pub fn takes_over(&mut self, decided: Option<&Decided>, now: Timestamp) {
         self.settles_at = Some(now.saturating_add(Fleet::FRESH));
-        let Some(Decided { state, shares }) = decided else { return };
+        let Some(Decided { state, shares, .. }) = decided else { return };
         self.number = self.number.max(shares.number);
         self.turn = state.turn;
         for (node, share) in &shares.of {

@@ -92,6 +92,10 @@ impl Meter {
         (self.tokens + now.since(self.at).as_secs_f64() * self.per_second).min(self.burst)
     }
 
+    fn is_full(&self, now: Timestamp) -> bool {
+        self.filled(now) + 1e-6 >= self.burst
+    }
+
     fn fill(&mut self, now: Timestamp) {
         self.tokens = self.filled(now);
         // A clock that was set back fills nothing for the time that it passes twice: then it begins
@@ -212,6 +216,13 @@ impl Grants {
     /// How many attempts run.
     pub fn running(&self) -> u32 {
         self.running
+    }
+
+    /// True when nothing runs, and there is as much of everything as there ever is: as if nothing
+    /// had begun.
+    pub fn is_rested(&self, now: Timestamp) -> bool {
+        let mut meters = self.rate.iter().chain(&self.ramp).chain(&self.budget);
+        self.running == 0 && meters.all(|meter| meter.is_full(now))
     }
 
     /// How many began in this turn, without those that ended and said nothing.
@@ -369,6 +380,17 @@ mod tests {
         grants.set(Share::whole(&gate, &state), state.turn, at(50));
         assert_eq!(attempts(&grants, at(50)), Some(0));
         assert_eq!(attempts(&grants, at(150)), Some(10));
+    }
+
+    #[test]
+    fn a_gate_has_rested_when_nothing_runs_and_its_rate_is_there_again() {
+        let gate = Gate::new().rate(Rate::per_second(10.0).burst(2)).concurrency(5);
+        let mut grants = grants(&gate, &GateState::flowing(at(0)), at(0));
+        assert!(grants.is_rested(at(0)));
+        grants.begins(false, at(0));
+        assert!(!grants.is_rested(at(5_000)));
+        grants.ends();
+        assert!(!grants.is_rested(at(99)) && grants.is_rested(at(100)));
     }
 
     #[test]

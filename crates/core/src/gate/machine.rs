@@ -236,6 +236,24 @@ impl GateState {
         next
     }
 
+    /// True when nothing is left of earlier trouble: it flows, and has for so long that its next
+    /// shut would be a short one.
+    ///
+    /// ```
+    /// use resurgam_core::gate::{Breaker, Gate, GateState, Seen, Tally};
+    /// use resurgam_core::Timestamp;
+    ///
+    /// let at = |second: i64| Timestamp::from_millis(second * 1000);
+    /// let (gate, new) = (Gate::new().breaker(Breaker::new()), GateState::flowing(at(0)));
+    /// let seen = Seen { ended: Tally { succeeded: 0, failed: 20 }, ..Seen::default() };
+    /// let shut = new.next(&gate, &seen, at(1), 0.5).unwrap();
+    /// assert!(new.is_as_new(at(0)) && !shut.is_as_new(at(10_000)));
+    /// ```
+    pub fn is_as_new(&self, now: Timestamp) -> bool {
+        let is_calm = self.turn == 0 || now.since(self.since) >= CALM;
+        self.by_hand.is_none() && self.phase == Phase::Flowing && is_calm
+    }
+
     /// When something follows although nothing ends: the end of what was wanted by hand, the next
     /// probe, or the next look at a rate.
     pub fn next_change(&self) -> Option<Timestamp> {

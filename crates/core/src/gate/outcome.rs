@@ -209,6 +209,26 @@ impl Window {
         self.sum.failed > 0
     }
 
+    /// True when a failure, or a wish to be left alone, still counts.
+    ///
+    /// ```
+    /// use resurgam_core::Timestamp;
+    /// use resurgam_core::gate::{Outcome, Window};
+    /// use std::time::Duration;
+    ///
+    /// let at = |second: i64| Timestamp::from_millis(second * 1000);
+    /// let mut window = Window::new(Duration::from_secs(10));
+    /// window.add(Outcome::Succeeded, at(0));
+    /// assert!(!window.has_trouble(at(1)));
+    /// window.add(Outcome::Failed { told: None }, at(1));
+    /// assert!(window.has_trouble(at(10)) && !window.has_trouble(at(11)));
+    /// ```
+    pub fn has_trouble(&self, now: Timestamp) -> bool {
+        let second = now.as_millis().div_euclid(1000);
+        let counts = |(at, tally): &(i64, Tally)| tally.failed > 0 && at + self.seconds > second;
+        self.counts.iter().any(counts) || self.told[0].is_some_and(|until| until > now)
+    }
+
     /// What ended lately, by the second since the epoch.
     pub fn seconds(&self) -> Vec<(i64, Tally)> {
         self.counts.iter().copied().collect()

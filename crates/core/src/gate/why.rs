@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::machine::{GateState, Phase, Standing};
+use super::settings::{Budget, Gate};
 use crate::Timestamp;
 use crate::duration::Human;
 
@@ -118,6 +119,34 @@ impl GateState {
             text.push_str(&next);
         }
         text
+    }
+}
+
+impl Gate {
+    /// How much may begin behind it, in words; `None` where nothing is bounded.
+    ///
+    /// ```
+    /// use resurgam_core::gate::{Breaker, Budget, Gate, Rate};
+    ///
+    /// let gate = Gate::new().rate(Rate::per_second(0.5)).concurrency(8).budget(Budget::new());
+    /// let told = "at most 0.5 begin each second and 8 run at once, and of retries 10 begin each \
+    ///     second and 0.2 for each first attempt";
+    /// assert_eq!(gate.told_bounds().as_deref(), Some(told));
+    /// assert_eq!(Gate::new().breaker(Breaker::new()).told_bounds(), None);
+    /// ```
+    pub fn told_bounds(&self) -> Option<String> {
+        let rate = self.rate.map(|rate| format!("{} begin each second", rate.per_second));
+        let most = self.concurrency.map(|most| format!("{most} run at once"));
+        let attempts: Vec<String> = rate.into_iter().chain(most).collect();
+        let attempts =
+            (!attempts.is_empty()).then(|| format!("at most {}", attempts.join(" and ")));
+        let retries = self.budget.map(|Budget { ratio, min_per_second }| {
+            format!(
+                "of retries {min_per_second} begin each second and {ratio} for each first attempt"
+            )
+        });
+        let told: Vec<String> = attempts.into_iter().chain(retries).collect();
+        (!told.is_empty()).then(|| told.join(", and "))
     }
 }
 

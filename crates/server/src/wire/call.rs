@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::gate::Gate;
 use super::{Json, both, json, rfc3339, value};
 use crate::names::call_name;
 
@@ -36,8 +37,10 @@ pub(crate) struct Call {
     /// The key of its gate.
     gate: String,
     /// What holds it back while it waits for its gate, or for an operator who resumes its activity
-    /// or its queue.
+    /// or its queue; also while it waits for a slot behind a gate that bounds how much begins.
     held_by: Option<String>,
+    /// How that gate stands; `due` counts the calls that are due before this one.
+    behind: Option<Gate>,
     /// What the process that works was missing to run it.
     lacks: Option<String>,
     /// How the attempts so far ended.
@@ -124,6 +127,7 @@ impl Call {
             waits_for: call.waits_for.map(|why| WaitsFor::name(why).to_string()),
             gate: call.gate.clone(),
             held_by: call.held_by.clone(),
+            behind: call.behind.as_ref().map(|gate| Gate::of(gate, gate.at)),
             lacks: call.lacks.clone(),
             failures: call.counters.failures,
             lost: call.counters.lost,

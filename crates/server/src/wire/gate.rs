@@ -25,8 +25,15 @@ pub(crate) struct Gate {
     #[schema(value_type = Option<serde_json::Value>)]
     settings: Option<Json>,
     settings_by: Option<String>,
+    /// The settings that it follows, where these bound how much begins: stored ones, or those in
+    /// the code, which are known once a call has waited for its turn.
+    #[schema(value_type = Option<serde_json::Value>)]
+    bounds: Option<Json>,
     /// How many calls are due and wait; ten thousand at most.
     due: usize,
+    /// About when the last of these begins, where a rate bounds them.
+    next_turn_ms: Option<i64>,
+    next_turn: Option<String>,
     first_due_ms: Option<i64>,
     first_due: Option<String>,
 }
@@ -48,6 +55,7 @@ impl Gate {
     pub(crate) fn of(gate: &GateStatus, now: Timestamp) -> Self {
         let (next_change_ms, next_change) = both(gate.state.next_change());
         let (first_due_ms, first_due) = both(gate.first_due);
+        let (next_turn_ms, next_turn) = both(gate.next_turn(now));
         let by_hand = gate.state.by_hand.as_ref().map(|hand| {
             let (until_ms, until) = both(hand.until);
             ByHand {
@@ -72,7 +80,10 @@ impl Gate {
             by_hand,
             settings: gate.settings.as_ref().map(json),
             settings_by: gate.settings_by.clone(),
+            bounds: gate.bounds.as_ref().map(json),
             due: gate.due,
+            next_turn_ms,
+            next_turn,
             first_due_ms,
             first_due,
         }

@@ -438,6 +438,9 @@ async fn gates_are_shut_and_opened_and_kinds_of_calls_paused() {
     let call = get(&router, &format!("{INSTANCES}/{name}/calls")).await["items"][0].clone();
     assert_eq!((&call["waits_for"], &call["gate"]), (&"gate".into(), &"charge".into()), "{call}");
     assert!(call["held_by"].as_str().unwrap().contains("the bank is down"), "{call}");
+    let behind = &call["behind"];
+    assert_eq!((&behind["key"], &behind["standing"]), (&"charge".into(), &"shut".into()), "{call}");
+    assert!(behind["since_ms"].is_i64() && behind["next_change_ms"].is_i64(), "{call}");
     does("POST", "/api/v1/gates/charge/actions/auto", json!({"for_ms": 1}), 422).await;
     does("POST", "/api/v1/gates/charge/actions/auto", json!({}), 200).await;
     does("POST", "/api/v1/gates/charge/actions/slam", json!({}), 404).await;

@@ -49,9 +49,10 @@ const DUE_DEADLINES: &str = "
     CROSS JOIN LATERAL (
         SELECT uid, run, seq, deadline_at FROM @task
         WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND deadline_at IS NOT NULL
-          AND deadline_at < $4
-        ORDER BY deadline_at LIMIT $2) AS t
-    ORDER BY t.deadline_at, t.uid, t.seq LIMIT $3";
+          AND deadline_at < $4 AND deadline_at >= $5
+          AND ($6[1] IS NULL OR (deadline_at, uid, run, seq) > ($5, $6[1], $7, $8))
+        ORDER BY deadline_at, uid, run, seq LIMIT $2) AS t
+    ORDER BY t.deadline_at, t.uid, t.run, t.seq LIMIT $3";
 
 const DUE_MESSAGES: &str = "
     SELECT m.uid, m.due_at, m.kind = ANY($5::text[])
@@ -99,11 +100,19 @@ pub(crate) async fn due_tasks(
 pub(crate) async fn due_deadlines(
     pool: &Pool,
     among: &[Shard],
+    after: Option<DueDeadline>,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueDeadline>> {
     let what = "look for tasks that wait in vain";
-    let due = |due: Statement<'static>| due.big(before.as_millis());
+    let call = after.map(|after| after.call);
+    let due = |due: Statement<'static>| {
+        due.big(before.as_millis())
+            .big(after.map_or(i64::MIN, |after| after.deadline_at.as_millis()))
+            .only_uids(std::iter::once(call.map(|call| call.run.uid)))
+            .big(call.map_or(0, |call| i64::from(call.run.run)))
+            .big(call.map_or(0, |call| whole(call.seq.0)))
+    };
     let rows = in_parts(pool, what, DUE_DEADLINES, among, limit, due).await?;
     all(&rows, what, |row| decode::due_deadline(&row))
 }

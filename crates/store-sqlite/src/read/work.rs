@@ -104,17 +104,23 @@ fn due_unless_paused(
     reading.many(Table::Task, sql, values, limit, |row| decode::due_task(&row))
 }
 
-/// Tasks that wait and may have waited too long, in the order of their index.
+/// Tasks that wait and may have waited too long, along their index.
 pub(crate) fn due_deadlines(
     reading: &mut Reading<'_>,
+    after: Option<DueDeadline>,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueDeadline>> {
     let sql = "SELECT uid, run, seq, deadline_at, rowid FROM task
-               WHERE claimed_by IS NULL AND bad IS NULL AND deadline_at < ?1
-               ORDER BY deadline_at, rowid";
-    let before = [before.as_millis()];
-    reading.many(Table::Task, sql, before, limit, |row| decode::due_deadline(&row))
+               WHERE claimed_by IS NULL AND bad IS NULL AND deadline_at < ?1 AND deadline_at >= ?2
+                 AND (deadline_at > ?2 OR (uid, run, seq) > (?3, ?4, ?5))
+               ORDER BY deadline_at, uid, run, seq";
+    let call = after.map(|after| after.call);
+    let uid = call.map_or_else(Vec::new, |call| call.run.uid.to_bytes().to_vec());
+    let (run, seq) = call.map_or((0, 0), |call| (i64::from(call.run.run), whole(call.seq.0)));
+    let from = after.map_or(i64::MIN, |after| after.deadline_at.as_millis());
+    let values = params![before.as_millis(), from, uid, run, seq];
+    reading.many(Table::Task, sql, values, limit, |row| decode::due_deadline(&row))
 }
 
 /// Messages that are due.

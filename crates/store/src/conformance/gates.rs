@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fixtures::*;
 use resurgam_core::{CallKey, Timestamp};
 
-use crate::rows::{DueTask, TaskRow};
+use crate::rows::{DueTask, Progress, TaskRow};
 use crate::{
     ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, HandState, Hold, HoldKind, Node,
     Owning, PausedKinds, Runnable, Step, Store, StoredSettings,
@@ -287,4 +287,34 @@ pub async fn those_that_wait_behind_a_gate_are_counted_so_far(store: &dyn Store)
     let calls: Vec<CallKey> = (2..6).map(|seq| call(1, seq)).collect();
     write(store, [calls.into_iter().fold(step(), |step, call| step.delete(call))]).await;
     assert_eq!(counted(1_000, 100).await.unwrap()[1], of("a", 0, None));
+}
+
+pub async fn who_claims_a_task_to_probe_says_so_and_others_do_not(store: &dyn Store) {
+    let Owning::Taken(_right) = store.try_own(Node::new("node-a")).await.unwrap() else {
+        panic!("somebody else owns it")
+    };
+    let provides: Arc<[String]> = Arc::new(["a key".to_string()]);
+    // What the holder of its shard cannot run is claimed by whoever can, the holder itself, too.
+    let lacking = |seq, probing| {
+        let lacks = Some("a key".to_string());
+        let progress = Progress { v: 1, lacks, probing, ..Progress::default() };
+        TaskRow { progress, ..behind("a", seq, 1) }
+    };
+    write(store, [start(1, "order-1")]).await;
+    for (seq, probing) in [(2, true), (3, false)] {
+        write(store, [step().insert(lacking(seq, !probing))]).await;
+        let provides = Some(provides.clone());
+        let runnable = Runnable { provides, probing, ..Runnable::default() };
+        let found = store.due_tasks(runnable.clone(), at(9), 10).await.unwrap();
+        let (claimed, _) = store.claim_shared("node-a", runnable, at(9), 10).await.unwrap();
+        // Where one node works nothing is left to others: it is due like anything else.
+        assert_eq!((found.len(), claimed.len()), if store.is_shared() { (0, 1) } else { (1, 0) });
+        let is_new = |row: &&TaskRow| row.call == call(1, seq);
+        let stored = store.tasks(run(1)).await.unwrap();
+        let row = stored.iter().find(is_new).unwrap();
+        let expected = if store.is_shared() { probing } else { !probing };
+        assert_eq!(row.progress.probing, expected);
+        assert!(claimed.iter().all(|row| row.progress.probing == probing));
+        write(store, [step().delete(call(1, seq))]).await;
+    }
 }

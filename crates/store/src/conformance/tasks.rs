@@ -232,11 +232,38 @@ pub async fn deadlines_of_waiting_tasks_come_earliest_first(store: &dyn Store) {
         all = all.insert(TaskRow { name, deadline_at, ..due_at(seq, 5_000) });
     }
     write(store, [all]).await;
-    let found = store.due_deadlines(at(2_000), 10).await.unwrap();
+    let found = store.due_deadlines(None, at(2_000), 10).await.unwrap();
     let expected = |seq, deadline| DueDeadline { call: call(1, seq), deadline_at: at(deadline) };
     assert_eq!(found, [expected(4, -10), expected(6, 10), expected(3, 50)]);
-    assert_eq!(store.due_deadlines(at(2_000), 1).await.unwrap(), [expected(4, -10)]);
-    assert_eq!(store.due_deadlines(at(-10), 10).await.unwrap(), []);
+    assert_eq!(store.due_deadlines(None, at(2_000), 1).await.unwrap(), [expected(4, -10)]);
+    assert_eq!(store.due_deadlines(None, at(-10), 10).await.unwrap(), []);
+}
+
+pub async fn deadlines_are_found_page_by_page_also_those_of_one_moment(store: &dyn Store) {
+    let mut steps = [start(1, "order-1"), start(2, "order-2")];
+    for (order, seq, deadline) in [(1, 2, 7), (2, 2, 7), (1, 3, 7), (2, 3, 8), (1, 4, 6), (2, 4, 7)]
+    {
+        let task = TaskRow { deadline_at: Some(at(deadline)), ..task(call(order, seq)) };
+        let [one, two] = steps;
+        steps = if order == 1 { [one.insert(task), two] } else { [one, two.insert(task)] };
+    }
+    write(store, steps).await;
+    let (mut found, mut last) = (Vec::new(), None);
+    loop {
+        let page = store.due_deadlines(last, at(8), 2).await.unwrap();
+        last = page.last().copied();
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page.into_iter().map(|due| (due.deadline_at.as_millis(), due.call)));
+    }
+    let mut of_one_moment = [call(1, 2), call(1, 3), call(2, 2), call(2, 4)];
+    of_one_moment.sort_unstable();
+    let expected: Vec<_> = of_one_moment.iter().map(|call| (7, *call)).collect();
+    assert_eq!(found, [vec![(6, call(1, 4))], expected].concat());
+    let last = Some(DueDeadline { call: of_one_moment[3], deadline_at: at(7) });
+    let beyond = DueDeadline { call: call(2, 3), deadline_at: at(8) };
+    assert_eq!(store.due_deadlines(last, at(9), 10).await.unwrap(), [beyond]);
 }
 
 pub async fn a_task_that_runs_or_is_over_has_no_deadline(store: &dyn Store) {
@@ -244,11 +271,11 @@ pub async fn a_task_that_runs_or_is_over_has_no_deadline(store: &dyn Store) {
     write(store, [start(1, "order-1").insert(waiting.clone())]).await;
     let claimed = TaskRow { claim: claim("node-a"), ..waiting.clone() };
     write(store, [step().update(claimed)]).await;
-    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap(), []);
+    assert_eq!(store.due_deadlines(None, at(1_000), 10).await.unwrap(), []);
     write(store, [step().update(waiting)]).await;
-    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap().len(), 1);
+    assert_eq!(store.due_deadlines(None, at(1_000), 10).await.unwrap().len(), 1);
     write(store, [step().update(task(call(1, 2)))]).await;
-    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap(), []);
+    assert_eq!(store.due_deadlines(None, at(1_000), 10).await.unwrap(), []);
 }
 
 pub async fn what_other_nodes_claimed_is_abandoned_when_they_are_gone(store: &dyn Store) {

@@ -50,14 +50,17 @@ impl Model {
         }
     }
 
-    /// Tasks of these shards that wait and whose deadline is before this time, the earliest first.
+    /// Tasks of these shards that wait and whose deadline is before this time, the earliest first:
+    /// those behind the one that is named.
     pub fn due_deadlines(
         &self,
         shards: ShardSet,
+        after: Option<DueDeadline>,
         before: Timestamp,
         limit: usize,
     ) -> Vec<DueDeadline> {
-        let due = self.tables.tasks.deadlines(before).filter(|(_, call)| shards.has(call.run.uid));
+        let due = self.tables.tasks.deadlines(after, before);
+        let due = due.filter(|(_, call)| shards.has(call.run.uid));
         due.map(|(deadline_at, call)| DueDeadline { call, deadline_at }).take(limit).collect()
     }
 

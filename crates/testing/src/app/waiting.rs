@@ -11,6 +11,9 @@ use crate::clock::{Stall, since_begin};
 /// How long a test waits for the end of a run that is blocked.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
+/// How many calls are named that are paused, or that a gate holds back.
+const NAMED: usize = 3;
+
 impl TestApp {
     /// Ready with the reason once an instance is found blocked, or without code, after a day: it is
     /// tried again for ever, and a test that waits for its end would never hear of it.
@@ -70,19 +73,31 @@ impl TestApp {
 
     /// What a test that waits in vain has probably forgotten.
     async fn why_nothing(&self) -> String {
-        let mut forgotten = BTreeSet::new();
+        let (mut unregistered, mut held) = (BTreeSet::new(), BTreeSet::new());
         for row in self.client().list(InstanceFilter::default()).await.unwrap_or_default() {
             let described = self.client().describe(&row.id).await;
             let pending = described.ok().flatten().map(|described| described.pending);
-            let lost = pending.unwrap_or_default().into_iter();
-            let lost = lost.filter(|call| call.waits_for == Some(WaitsFor::Unregistered));
-            forgotten.extend(lost.map(|call| format!("{} of {}", call.activity, row.id)));
+            for call in pending.unwrap_or_default() {
+                let name = format!("{} of {}", call.activity, row.id);
+                match (call.waits_for, call.held_by) {
+                    (Some(WaitsFor::Unregistered), _) => unregistered.insert(name),
+                    (Some(WaitsFor::Operator), _) => held.insert(format!("{name} is paused")),
+                    (_, Some(what)) => held.insert(format!("{name} waits for {what}")),
+                    (_, None) => false,
+                };
+            }
         }
-        match forgotten.first() {
-            None => "does a workflow wait for a signal that nobody sends?".to_string(),
-            Some(call) => format!(
+        match (unregistered.first(), held.len()) {
+            (Some(call), _) => format!(
                 "the activity {call} is not registered; add it with .activity(..) or .stub(.., ..)"
             ),
+            (None, 0) => "does a workflow wait for a signal that nobody sends?".to_string(),
+            (None, count) => {
+                let first: Vec<String> = held.into_iter().take(NAMED).collect();
+                let more = count.saturating_sub(NAMED);
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                first.join(", ") + &more
+            }
         }
     }
 
@@ -120,7 +135,11 @@ pub(super) fn waits_for(described: &Description) -> String {
             (_, Some(WaitsFor::Poison), _) => {
                 format!("{activity}, which loses its process and runs beside no other such call")
             }
-            _ => format!("{activity}, which needs a slot"),
+            (_, Some(WaitsFor::Operator), _) => format!("{activity}, which is paused"),
+            _ => match &call.held_by {
+                Some(what) => format!("{activity}, which waits for {what}"),
+                None => format!("{activity}, which needs a slot"),
+            },
         }
     });
     let timers = described.timers.iter().map(|at| format!("a timer at {}", since_begin(*at)));

@@ -9,7 +9,7 @@ use expect_test::expect;
 use resurgam::gate::{Breaker, Budget, Gate, Rate, Standing};
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
-use resurgam::{Failure, Kind, Timestamp, WaitsFor};
+use resurgam::{Failure, GateStatus, Kind, Timestamp, WaitsFor};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
@@ -298,6 +298,99 @@ async fn the_whole_time_of_a_call_runs_on_and_ends_with_its_last_failure_as_the_
     let failure = run.failure().await;
     assert_eq!((bank.count(), failure.kind), (1, Kind::TotalTimeout));
     assert_eq!(failure.cause.as_ref().unwrap().type_name.as_deref(), Some("BankDown"));
+}
+
+/// What holds the call of an order back, and how its gate stands.
+async fn held(app: &TestApp, order: u32) -> (Option<WaitsFor>, String, GateStatus) {
+    let mut described = app.describe(&format!("order-{order}")).await;
+    let call = described.pending.remove(0);
+    (call.waits_for, call.held_by.unwrap(), call.behind.unwrap())
+}
+
+#[test]
+async fn a_call_that_waits_for_its_turn_says_what_bounds_it_and_when_it_may_begin() {
+    let (app, _bank) = app(Gate::new().rate(Rate::per_second(2.0).burst(1)).concurrency(3));
+    let app = app.start().await;
+    submit(&app, 0..10).await;
+    app.advance(Duration::from_millis(10)).await;
+    let (waits_for, held_by, gate) = held(&app, 9).await;
+    assert_eq!(waits_for, Some(WaitsFor::Slot));
+    let expected = "its turn at gate charge (flowing; at most 2 begin each second and 3 run at once; \
+                    8 calls are due before it, about 4s), or for a slot";
+    assert_eq!(held_by, expected);
+    assert_eq!((gate.key.as_str(), gate.due), ("charge", 8));
+    assert_eq!(gate.next_turn(app.now()), Some(app.now().saturating_add(4 * SECOND)));
+    assert_eq!(gate.bounds.as_ref().unwrap().concurrency, Some(3));
+    // Who lists gates sees the same.
+    let listed = app.client().gate("charge").await.unwrap().unwrap();
+    assert_eq!((listed.due, &listed.bounds), (9, &gate.bounds));
+}
+
+#[test]
+async fn a_call_that_comes_back_through_a_ramp_says_how_many_are_before_it() {
+    let (app, bank) = app(Gate::new().breaker(breaker()));
+    let app = app.start().await;
+    bank.is_down(true);
+    submit(&app, 0..100).await;
+    app.advance(4 * SECOND).await;
+    let (waits_for, held_by, gate) = held(&app, 50).await;
+    assert_eq!((waits_for, gate.state.standing()), (Some(WaitsFor::Gate), Standing::Shut));
+    expect!["gate charge (shut 3.9s ago: 20 of 20 failed; next probe in 1.1s)"].assert_eq(&held_by);
+    assert!(gate.state.next_change().unwrap() > app.now());
+    bank.is_down(false);
+    app.advance(3 * SECOND).await;
+    let (waits_for, held_by, gate) = held(&app, 90).await;
+    assert_eq!((waits_for, gate.state.standing()), (Some(WaitsFor::Gate), Standing::Ramping));
+    let expected = "gate charge (ramping for 1.8s: the probes succeeded; 10 each second begin; \
+                    77 calls are due before it, about 7.7s)";
+    assert_eq!(held_by, expected);
+    assert!(gate.next_turn(app.now()).is_some());
+}
+
+#[test]
+#[should_panic(expected = "nothing is due: charge of order-0 waits for gate charge (shut")]
+async fn who_waits_in_vain_for_a_call_behind_a_shut_gate_is_told_which() {
+    let (app, _bank) = app(Gate::new());
+    let app = app.start().await;
+    app.client().shut_gate("charge").await.unwrap();
+    let run = app.submit("order-0", charge(0)).await.unwrap();
+    let _never = run.result().await;
+}
+
+#[activity(gate = "charge", queue_timeout = MINUTE, total_timeout = 100 * SECOND)]
+async fn hurried() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[test]
+async fn the_whole_time_of_a_call_ends_behind_a_shut_gate_after_its_time_in_the_queue() {
+    let (app, _bank) = app(Gate::new());
+    let app = app.activity(hurried).start().await;
+    app.client().shut_gate("charge").await.unwrap();
+    let began = app.now();
+    let run = app.submit("call-1", hurried()).await.unwrap();
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
+    assert_eq!(app.now().since(began), 100 * SECOND);
+}
+
+#[activity(gate = "charge")]
+async fn hog(ctx: ActivityContext) -> Result<(), Failure> {
+    ctx.sleep(60 * MINUTE).await;
+    Ok(())
+}
+
+#[test]
+async fn the_whole_time_of_a_call_ends_before_its_time_in_the_queue_that_began_anew() {
+    let (app, _bank) = app(Gate::new().concurrency(1));
+    let app = app.activity(hurried).activity(hog).start().await;
+    app.client().shut_gate("charge").await.unwrap();
+    let (hog, began) = (app.submit("hog", hog()).await.unwrap(), app.now());
+    let run = app.submit("call-1", hurried()).await.unwrap();
+    app.advance(90 * SECOND).await;
+    app.client().auto_gate("charge").await.unwrap();
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
+    assert_eq!(app.now().since(began), 100 * SECOND);
+    hog.result().await.unwrap();
 }
 
 #[test]

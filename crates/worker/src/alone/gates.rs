@@ -2,12 +2,14 @@
 //! not.
 
 use resurgam_core::Shard;
-use resurgam_core::gate::{Breaker, Gate, GateState, KeyPattern, Rate, Standing};
+use resurgam_core::gate::{Breaker, Decided, Gate, GateState, KeyPattern, Rate, Standing};
 use resurgam_store::{Assignment, ByHand, GateWrite, Gates, HandState};
 use resurgam_watchdog::test;
 
+use super::gauges::Gauges;
 use super::remote::{ELSEWHERE, holder};
 use super::*;
+use crate::handle::Started;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -316,6 +318,226 @@ fn calls_that_are_overdue_because_nobody_worked_come_back_slowly() {
     assert!(world.began.len() < 90 + 20, "{} begin at once", world.began.len() - 90);
     world.advance(60 * SECOND);
     assert_eq!(world.began.len(), 3 * 90);
+}
+
+impl World {
+    /// The node hears of what others have stored, and has read it.
+    fn hears_of_gates(&mut self) {
+        self.hears();
+        self.advance(2 * SECOND);
+    }
+
+    /// Starts an instance whose only call is behind this gate.
+    fn calls_behind(&mut self, gate: &str, id: &str) {
+        let options = StartOptions { id: id.to_string(), ..StartOptions::default() };
+        let reply = self.reply(|told: Result<Started>| drop(told.unwrap()));
+        let (workflow, input) = ("send_behind".to_string(), Payload::encode(gate).unwrap());
+        self.ask(Request::Start { workflow, input, options, reply });
+        self.settle();
+        self.trace.clear();
+    }
+
+    /// Starts such an instance behind each of so many gates, ten a second.
+    fn calls_behind_many(&mut self, count: u32) -> usize {
+        let mut most = 0;
+        for number in 0..count {
+            self.calls_behind(&format!("bank:{number}"), &format!("payment-{number}"));
+            most = most.max(self.node.known_gates().len());
+            self.advance(Duration::from_millis(100));
+        }
+        most
+    }
+}
+
+/// A node with a gate of these settings for each customer.
+fn banks(gate: Gate) -> World {
+    let gates = vec![(KeyPattern::parse("bank:*").unwrap(), gate)];
+    let mut world = World::on(Sharing::OneNode, Options { gates, ..Options::default() }, 7);
+    world.node.begin();
+    world.settle();
+    world
+}
+
+#[test]
+fn of_gates_whose_calls_are_over_nothing_is_kept_however_many_there_were() {
+    let gate = Gate::new().breaker(Breaker::new()).rate(Rate::per_second(10.0)).concurrency(1);
+    let mut world = banks(gate);
+    let most = world.calls_behind_many(2_500);
+    assert_eq!(world.began.len(), 2_500);
+    assert!(most <= 1_001, "{most} gates were known at once");
+}
+
+#[test]
+fn a_gate_is_not_forgotten_that_somebody_shut_or_that_calls_run_or_wait_behind() {
+    let mut world = banks(Gate::new().concurrency(1));
+    let at = world.now;
+    let hand = ByHand { state: HandState::Shut, by: "ana".into(), reason: None, at, until: None };
+    write(&world, GateWrite::Hand { key: "bank:shut".to_string(), hand });
+    world.hears_of_gates();
+    world.goes_on = Some("mail");
+    world.calls_behind("bank:busy", "runs");
+    world.goes_on = None;
+    world.calls_behind("bank:busy", "waits");
+    world.calls_behind("bank:shut", "is-held-back");
+    let most = world.calls_behind_many(1_500);
+    assert!(most <= 1_001, "{most} gates were known at once");
+    let known = world.node.known_gates();
+    assert!(["bank:busy", "bank:shut"].iter().all(|key| known.contains(key)), "{known:?}");
+    // Nobody has forgotten who runs, and who waits for that.
+    assert_eq!(world.began.len(), 1 + 1_500);
+    let running = world.running.pop().unwrap();
+    world.ends(&running, Ok(Payload::null()));
+    world.advance(SECOND);
+    assert_eq!(world.began.len(), 2 + 1_500);
+}
+
+#[test]
+fn what_is_stored_of_gates_that_were_shut_goes_when_they_have_flowed_for_long() {
+    let mut world = banks(Gate::new().breaker(Breaker::new().probes(1)));
+    let hand = |state, at| ByHand { state, by: "ana".into(), reason: None, at, until: None };
+    for number in 0..1_200 {
+        let key = format!("bank:{number}");
+        write(&world, GateWrite::Hand { key, hand: hand(HandState::Shut, world.now) });
+    }
+    world.hears_of_gates();
+    let stored = |world: &World| at_once(world.store.gates()).unwrap().gates.len();
+    assert_eq!((stored(&world), world.node.known_gates().len()), (1_200, 1_200));
+    world.advance(SECOND);
+    for number in 0..1_199 {
+        let key = format!("bank:{number}");
+        write(&world, GateWrite::Hand { key, hand: hand(HandState::Auto, world.now) });
+    }
+    world.hears_of_gates();
+    // Each of them probes until somebody calls, and that succeeds.
+    for gate in 0..1_199 {
+        world.calls_behind(&format!("bank:{gate}"), &format!("payment-{gate}"));
+    }
+    world.advance(1_300 * SECOND);
+    world.calls_behind("bank:1199", "is-held-back");
+    assert_eq!((stored(&world), world.node.known_gates().len()), (1, 1));
+}
+
+#[test]
+fn however_often_a_gate_is_shut_and_opened_no_task_is_written() {
+    let mut world = banks(Gate::new().concurrency(1));
+    world.goes_on = Some("mail");
+    for number in 0..300 {
+        world.calls_behind("bank:a", &format!("payment-{number}"));
+    }
+    let written = world.task_rows;
+    assert_eq!(written, 300);
+    let mut changed = Vec::new();
+    for state in [HandState::Shut, HandState::Open, HandState::Auto, HandState::Shut] {
+        let hand = ByHand { state, by: "ana".into(), reason: None, at: world.now, until: None };
+        write(&world, GateWrite::Hand { key: "bank:a".to_string(), hand });
+        world.hears_of_gates();
+        let stored = at_once(world.store.gates()).unwrap().gates;
+        let decided = Decided::from_stored(stored[0].decided.as_ref().unwrap()).unwrap();
+        changed.push(decided.state.standing());
+    }
+    use Standing::{Flowing, Shut};
+    assert_eq!(changed, [Shut, Flowing, Flowing, Shut]);
+    assert_eq!((world.task_rows, world.running.len()), (written, 1));
+}
+
+#[test]
+fn who_watches_a_gate_sees_how_it_stands_how_many_wait_and_how_many_probe() {
+    let gauges = Gauges::default();
+    metrics::with_local_recorder(&gauges, || {
+        let gate = Gate::new().breaker(Breaker::new().jitter(0.0));
+        let mut world = banks(gate);
+        world.goes_on = Some("mail");
+        let fail = |world: &mut World| {
+            for start in std::mem::take(&mut world.running) {
+                world.ends(&start, Err(Failure::retryable("no answer")));
+            }
+            world.settle();
+        };
+        for number in 0..30 {
+            world.calls_behind("bank:a", &format!("payment-{number}"));
+        }
+        fail(&mut world);
+        assert_eq!(gauges.value("resurgam.gate_state gate=bank:a"), Some(3.0));
+        // They are due again; the gate is shut for five seconds, and three of them probe.
+        world.advance(4 * SECOND);
+        assert_eq!(gauges.count("resurgam.probes gate=bank:a"), 0);
+        world.advance(SECOND);
+        assert_eq!(gauges.value("resurgam.gate_state gate=bank:a"), Some(2.0));
+        assert_eq!(gauges.count("resurgam.probes gate=bank:a"), 3);
+        fail(&mut world);
+        world.advance(12 * SECOND);
+        assert_eq!(gauges.value("resurgam.gated_calls gate=bank:a"), Some(30.0));
+        world.goes_on = None;
+        for start in std::mem::take(&mut world.running) {
+            world.ends(&start, Ok(Payload::null()));
+        }
+        world.advance(SECOND);
+        assert_eq!(gauges.value("resurgam.gate_state gate=bank:a"), Some(1.0));
+        assert_eq!(gauges.value("resurgam.gate_ramp gate=bank:a"), Some(10.0));
+        world.advance(60 * SECOND);
+        assert_eq!(gauges.value("resurgam.gate_state gate=bank:a"), Some(0.0));
+        assert_eq!(gauges.value("resurgam.gate_ramp gate=bank:a"), Some(0.0));
+        assert_eq!(gauges.value("resurgam.gated_calls gate=bank:a"), Some(0.0));
+    });
+}
+
+#[test]
+fn a_hundred_gates_have_numbers_of_their_own() {
+    let gauges = Gauges::default();
+    metrics::with_local_recorder(&gauges, || {
+        let mut world = banks(Gate::new());
+        let at = world.now;
+        let hand =
+            ByHand { state: HandState::Shut, by: "ana".into(), reason: None, at, until: None };
+        for number in 0..150 {
+            let key = format!("bank:{number}");
+            write(&world, GateWrite::Hand { key, hand: hand.clone() });
+        }
+        world.hears_of_gates();
+        assert_eq!(world.node.known_gates().len(), 150);
+    });
+    assert_eq!(gauges.of_name("resurgam.gate_state "), 100);
+}
+
+/// More calls than fit into a page, and than are remembered, whose time in the queue is over while
+/// their gate is shut.
+#[test]
+fn calls_whose_time_in_a_queue_is_over_behind_a_shut_gate_hide_nothing_that_is_due_later() {
+    let database = ModelDatabase::new(Model::new(Sharing::OneNode));
+    let mut world = World::beside(&database, Options::default(), 7);
+    world.node.begin();
+    world.settle();
+    let hand = ByHand {
+        state: HandState::Shut,
+        by: "ana".to_string(),
+        reason: None,
+        at: world.now,
+        until: None,
+    };
+    write(&world, GateWrite::Hand { key: "mail".to_string(), hand });
+    world.hears_of_gates();
+    let outcomes = Arc::default();
+    let crowds: Vec<Uid> =
+        (0..11).map(|number| world.start("crowd", format!("crowd-{number}"))).collect();
+    world.advance(2 * SECOND);
+    // Another process goes on.
+    let (now, elapsed) = (world.now, world.elapsed);
+    world.right = None;
+    drop(world);
+    let mut world = World::beside(&database, Options::default(), 8);
+    (world.now, world.elapsed) = (now, elapsed);
+    world.node.begin();
+    world.settle();
+    for uid in crowds {
+        world.wait_for(uid, &outcomes);
+    }
+    world.start("order", "order-1".to_string());
+    world.advance(20 * SECOND);
+    assert_eq!(world.began, ["ship", "ship", "ship"]);
+    // Their whole time runs on.
+    assert_eq!(outcomes.lock().unwrap().len(), 0);
+    world.advance(30 * SECOND);
+    assert_eq!(outcomes.lock().unwrap().len(), 11);
 }
 
 #[test]

@@ -15,14 +15,30 @@ use super::*;
 use crate::clock::{Busy, SystemClock};
 use crate::retention::{Pace, Retention, sweep};
 
-/// Keeps the values of gauges.
+/// Keeps the values of gauges and counters.
 #[derive(Default)]
-struct Gauges(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+pub(super) struct Gauges(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
 impl Gauges {
-    fn value(&self, name: &str) -> Option<f64> {
+    pub(super) fn value(&self, name: &str) -> Option<f64> {
         let gauges = self.0.lock().unwrap();
         gauges.get(name).map(|bits| f64::from_bits(bits.load(Ordering::SeqCst)))
+    }
+
+    /// A counter, which holds a whole number.
+    pub(super) fn count(&self, name: &str) -> u64 {
+        self.0.lock().unwrap().get(name).map_or(0, |count| count.load(Ordering::SeqCst))
+    }
+
+    /// How many there are whose names begin so.
+    pub(super) fn of_name(&self, name: &str) -> usize {
+        self.0.lock().unwrap().keys().filter(|own| own.starts_with(name)).count()
+    }
+
+    fn cell(&self, key: &Key) -> Arc<AtomicU64> {
+        let labels = key.labels().map(|label| format!(" {}={}", label.key(), label.value()));
+        let name = key.name().to_string() + &labels.collect::<String>();
+        self.0.lock().unwrap().entry(name).or_default().clone()
     }
 }
 
@@ -31,13 +47,12 @@ impl Recorder for Gauges {
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.cell(key))
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        let mut gauges = self.0.lock().unwrap();
-        Gauge::from_arc(gauges.entry(key.name().to_string()).or_default().clone())
+        Gauge::from_arc(self.cell(key))
     }
 
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {

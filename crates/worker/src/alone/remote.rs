@@ -46,6 +46,8 @@ const WORKFLOWS: &[(&str, Begin)] = &[
     ("clean", clean_here),
     ("send_soon", send_soon),
     ("send_once", send_once),
+    ("crowd", crowd),
+    ("send_behind", send_behind),
 ];
 
 fn times(most: u32) -> RetryPolicy {
@@ -114,6 +116,25 @@ fn send_once(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, Stri
     let once = times(1).idempotency(Idempotency::AtMostOnce);
     let call = ctx.call(Mail).queue(ELSEWHERE).retry(once).queue_timeout(Duration::from_secs(1));
     Ok(Box::pin(async move { call.await.map(|()| Payload::null()) }))
+}
+
+/// Sends something that is behind the gate of its input.
+fn send_behind(machine: SharedMachine, input: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    let gate: String = input.decode().map_err(|error| error.to_string())?;
+    Ok(Box::pin(async move { ctx.call(Mail).gate(gate).await.map(|()| Payload::null()) }))
+}
+
+/// Sends a thousand things at once, each of which waits for a second, and half a minute in all.
+fn crowd(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let call = |_| {
+            let call = ctx.call(Mail).queue_timeout(Duration::from_secs(1));
+            call.total_timeout(Duration::from_secs(30))
+        };
+        ctx.join_all((0..1_000).map(call)).await.map(|_| Payload::null())
+    }))
 }
 
 /// Cleans a room here.

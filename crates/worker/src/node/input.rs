@@ -111,6 +111,10 @@ pub enum Input {
     OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates, counts: Vec<GateCount> },
     /// It was read whether calls wait behind gates that bound what begins, in any shard.
     WaitingElsewhere { found: Vec<GateWaiting> },
+    /// Calls were counted that gates hold back.
+    GatedCounted { found: Vec<GateWaiting> },
+    /// The keys of a prefix were read that calls wait behind.
+    KeysRead { prefix: String, found: Vec<String> },
     /// Due tasks behind gates were read, at most so many of each.
     BehindGatesRead { asked: Arc<[(String, usize)]>, found: Result<Vec<DueTask>> },
     /// Calls of an activity were read that wait after an attempt, behind one.

@@ -21,6 +21,7 @@ use super::calls::transactions::Transactions;
 use super::coalesced_read::CoalescedRead;
 use super::follow_up::FollowUp;
 use super::gates::Gates;
+use super::gates::crowded::Prefixes;
 use super::housekeeping::bulk::BulkState;
 use super::housekeeping::inbox::InboxRouter;
 use super::housekeeping::policy_overrides::OverrideState;
@@ -42,6 +43,7 @@ pub(crate) struct Memory {
     pub(crate) transactions: Transactions,
     pub(crate) due: Due,
     pub(crate) slots: Slots,
+    pub(crate) gate_prefixes: Prefixes,
     /// The slots of plain functions that have not returned, by the token of their attempt.
     pub(crate) threads: BTreeMap<u64, Slot>,
     pub(crate) lingering: Lingering,
@@ -78,6 +80,7 @@ impl Memory {
             transactions: Transactions::default(),
             due: Due::new(options.horizon, now),
             slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone(), gates),
+            gate_prefixes: Prefixes::default(),
             threads: BTreeMap::new(),
             lingering: Lingering::default(),
             outages: Outages::default(),

@@ -95,6 +95,7 @@ use clients::deferred::DeferredRequests;
 use clients::stopping::Stopping;
 pub use commit::AnsweredBatch;
 use follow_up::FollowUp;
+pub(crate) use gates::crowded::MOST as CROWD;
 pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
@@ -424,6 +425,8 @@ impl Node {
                 self.overrides_read(found);
             }
             Input::WaitingElsewhere { found } => self.waiting_elsewhere(found),
+            Input::GatedCounted { found } => self.gated_counted(&found),
+            Input::KeysRead { prefix, found } => self.keys_read(&prefix, &found),
             Input::BehindGatesRead { asked, found } => self.behind_gates_read(&asked, found),
             Input::WaitingCallsRead { activity, after, found } => {
                 self.waiting_calls_read(activity, after, &found);
@@ -481,7 +484,8 @@ impl Node {
             }
         }
         if self.is_owner() && self.memory.due.begin_scan(now) {
-            self.ask_store(StoreRequest::DueSoon(self.runnable()));
+            let (runnable, deadlines_after) = (self.runnable(), self.memory.due.passed());
+            self.ask_store(StoreRequest::DueSoon { runnable, deadlines_after });
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use resurgam_core::action::Action;
 use resurgam_core::{CallKey, RunKey, Shard, Timestamp, Uid};
-use resurgam_store::rows::{Claim, MessageRow};
+use resurgam_store::rows::{Claim, DueDeadline, MessageRow};
 use resurgam_store::{InboxRow, Runnable};
 
 use crate::bulk::BulkTarget;
@@ -29,8 +29,8 @@ pub enum StoreRequest {
     Task(CallKey),
     /// A task whose outcome was lost in this process.
     LostTask(CallKey),
-    /// What is due soon.
-    DueSoon(Runnable),
+    /// What is due soon; of the deadlines, those behind this one.
+    DueSoon { runnable: Runnable, deadlines_after: Option<DueDeadline> },
     /// Tasks that wait, whoever can run them.
     WaitingTasks(Runnable),
     /// Claims of nodes that are gone; not those of this one.
@@ -85,6 +85,10 @@ pub enum StoreRequest {
     PolicyOverrides { counted_from: Option<Timestamp> },
     /// Whether calls wait behind these gates, in any shard, and since when.
     WaitingElsewhere { gates: Arc<[String]>, now: Timestamp },
+    /// How many calls gates hold back that are due by now.
+    Gated { gates: Arc<[String]>, now: Timestamp },
+    /// The keys of this prefix that calls wait behind: as many as there may be.
+    KeysOf { prefix: String },
     /// Due tasks behind gates, at most so many of each.
     BehindGates { runnable: Runnable, asked: Arc<[(String, usize)]> },
     /// Calls of an activity that wait after an attempt, behind this one.

@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<Output> {
     match arguments.worlds() {
         Err(refusal) => Ok(Output::refused(&refusal, arguments.json)?),
         Ok(worlds) => {
-            let told: Vec<Told> = worlds.iter().map(Told::of).collect();
+            let told: Vec<Told> = worlds.iter().map(Told::over_phases).collect();
             Ok(if arguments.json {
                 let told =
                     Answer { seconds_of_outage: arguments.outage.as_secs_f64(), told: &told };
@@ -125,17 +125,31 @@ impl Arguments {
             before: self.before,
             outage: self.outage,
             slots: self.slots.max(1),
+            phase: Duration::ZERO,
         };
         Ok(std::iter::once(None).chain(gate.map(Some)).map(world).collect())
     }
 }
 
+/// When within a second of the clock an outage may begin. Over these, how long a gate takes to
+/// notice is on average what it is over all.
+const PHASES: [Duration; 4] = [
+    Duration::from_millis(125),
+    Duration::from_millis(375),
+    Duration::from_millis(625),
+    Duration::from_millis(875),
+];
+
 /// What is told about a world.
 #[derive(Clone, Debug, Serialize)]
 struct Told {
     gate: bool,
-    /// Requests that came to nothing during the outage.
+    /// Requests that came to nothing since the outage began, also those that the dependency refused
+    /// when it was back, and how many they are at least and at most, depending on when within a
+    /// second it begins.
     futile: u64,
+    futile_least: u64,
+    futile_most: u64,
     /// Calls that waited when it ended.
     waiting: u64,
     /// Requests in the first minute after it, each second, and in the worst second.
@@ -161,6 +175,33 @@ struct Answer<'a> {
 }
 
 impl Told {
+    /// What happens on average, whenever within a second the outage begins. The story is of one
+    /// that begins with a second.
+    fn over_phases(world: &World) -> Self {
+        let all = PHASES.map(|phase| Told::of(&World { phase, ..world.clone() }));
+        let mean = |of: fn(&Told) -> u64| mean(all.iter().map(of));
+        let seconds = |of: fn(&Told) -> Option<f64>| {
+            let all: Option<Vec<f64>> = all.iter().map(of).collect();
+            all.map(|all| all.iter().sum::<f64>() / PHASES.len() as f64)
+        };
+        Told {
+            futile: mean(|told| told.futile),
+            futile_least: all.iter().map(|told| told.futile).min().unwrap_or_default(),
+            futile_most: all.iter().map(|told| told.futile).max().unwrap_or_default(),
+            waiting: mean(|told| told.waiting),
+            offered_per_s: seconds(|told| Some(told.offered_per_s)).unwrap_or_default(),
+            offered_peak: mean(|told| told.offered_peak),
+            found_ms: seconds(|told| told.found_ms.map(|found| found as f64))
+                .map(|found| found as u64),
+            drained_s: seconds(|told| told.drained_s),
+            recovers: all.iter().all(|told| told.recovers),
+            lost: mean(|told| told.lost),
+            succeeded: mean(|told| told.succeeded),
+            free: mean(|told| told.free),
+            ..Told::of(world)
+        }
+    }
+
     fn of(world: &World) -> Self {
         let story = world.story();
         let out = world.before.as_secs() as usize;
@@ -174,9 +215,13 @@ impl Told {
         let end = world.before + world.outage;
         let found = story.found.map(|found| found.saturating_sub(end));
         let drained = story.drained.zip(story.found);
+        let since = seconds.get(out..).unwrap_or_default();
+        let futile = offered(since).saturating_sub(served(since));
         Told {
             gate: world.gate.is_some(),
-            futile: offered(during).saturating_sub(served(during)),
+            futile,
+            futile_least: futile,
+            futile_most: futile,
             waiting: during.last().map_or(0, |second| second.waiting),
             offered_per_s: offered(minute) as f64 / minute.len().max(1) as f64,
             offered_peak: after.iter().map(|second| second.offered).max().unwrap_or(0),
@@ -191,11 +236,20 @@ impl Told {
     }
 }
 
+fn mean(of: impl Iterator<Item = u64>) -> u64 {
+    let sum: u64 = of.sum();
+    let count = PHASES.len() as u64;
+    (sum + count / 2) / count
+}
+
 /// What is asked of a column of the table.
 type Row = (&'static str, fn(&Told) -> String);
 
-const ROWS: [Row; 9] = [
-    ("requests in vain while it was out", |told| number(told.futile)),
+const ROWS: [Row; 10] = [
+    ("requests in vain", |told| number(told.futile)),
+    ("at least, and at most", |told| {
+        format!("{} to {}", number(told.futile_least), number(told.futile_most))
+    }),
     ("calls that waited when it was back", |told| number(told.waiting)),
     ("until a request was served", |told| time(told.found_ms.map(Duration::from_millis))),
     ("requests a second in the first minute", |told| number(told.offered_per_s as u64)),
@@ -244,7 +298,8 @@ fn text(arguments: &Arguments, told: &[Told]) -> String {
     let (header, rows) = table.split_once('\n').unwrap_or((&table, ""));
     let assumed = format!(
         "Assumed: calls come evenly; {} attempts run at once; a request waits for half a second at \
-         most; refusing one costs {} of what serving one costs.",
+         most; refusing one costs {} of what serving one costs. Each number is the average over outages \
+         that begin at four moments within a second.",
         arguments.slots, arguments.refusal
     );
     format!(
@@ -274,7 +329,34 @@ mod tests {
             before: Duration::from_secs(20),
             outage: Duration::from_secs(120),
             slots: 256,
+            phase: Duration::ZERO,
         }
+    }
+
+    /// A gate judges the last whole second and what followed, so it notices soonest an outage that
+    /// begins in the middle of one: after half a second, on average after three quarters.
+    #[test]
+    fn how_soon_a_gate_notices_depends_on_when_within_a_second_the_outage_begins() {
+        let gate = Some(Gate::new().breaker(Breaker::new()));
+        // It refuses nothing when it is back.
+        let outage = Duration::from_secs(60);
+        let world = World { capacity: 1_000.0, outage, ..world(gate) };
+        let futile = |phase| {
+            let phase = Duration::from_millis(phase);
+            Told::of(&World { phase, ..world.clone() }).futile
+        };
+        let per_second = 200.0;
+        let after = |seconds: f64| (seconds * per_second) as u64;
+        // What probes come to is the same for all.
+        let probes = futile(0) - after(1.0);
+        assert!(probes <= 30, "{probes}");
+        for (phase, seconds) in [(125, 0.875), (500, 0.5), (875, 0.875)] {
+            let early = futile(phase).abs_diff(after(seconds) + probes);
+            assert!(early <= 15, "{phase}: {}", futile(phase));
+        }
+        let told = Told::over_phases(&world);
+        assert!(told.futile.abs_diff(after(0.75) + probes) <= 15, "{told:?}");
+        assert!(told.futile_least < told.futile && told.futile < told.futile_most);
     }
 
     #[test]
@@ -283,7 +365,7 @@ mod tests {
         let [without, with] = [None, Some(gate)].map(|gate| Told::of(&world(gate)));
         assert!(without.lost > 10_000 && without.futile > 50_000, "{without:?}");
         assert_eq!(with.lost, 0);
-        assert!(with.futile < 600, "{}", with.futile);
+        assert!(with.futile * 20 < without.futile, "{}", with.futile);
         assert!(with.recovers && with.offered_per_s <= 450.0, "{}", with.offered_per_s);
         // What waited is served beside what goes on coming.
         let shortest = with.waiting as f64 / 100.0;

@@ -36,6 +36,9 @@ pub(super) struct World {
     pub(super) outage: Duration,
     /// How many attempts run at once.
     pub(super) slots: usize,
+    /// How far a second of the clock has passed when it begins: a gate counts what ends by the
+    /// seconds of the clock, so that decides how soon it notices an outage.
+    pub(super) phase: Duration,
 }
 
 /// What there was in one second.
@@ -127,7 +130,7 @@ impl World {
         let back = self.before + self.outage;
         let limit = self.patience();
         for second in 0.. {
-            let end = Timestamp::EPOCH.saturating_add(Duration::from_secs(second + 1));
+            let end = self.begins().saturating_add(Duration::from_secs(second + 1));
             run.until(end);
             let now = Duration::from_secs(second + 1);
             run.ends_second();
@@ -161,15 +164,19 @@ impl World {
         self.before + self.outage + Duration::from_secs(after.min(86_400.0) as u64)
     }
 
+    fn begins(&self) -> Timestamp {
+        Timestamp::EPOCH.saturating_add(self.phase)
+    }
+
     fn is_out(&self, now: Timestamp) -> bool {
-        let since = now.since(Timestamp::EPOCH);
+        let since = now.since(self.begins());
         since >= self.before && since < self.before + self.outage
     }
 }
 
 impl<'w> Run<'w> {
     fn of(world: &'w World) -> Self {
-        let now = Timestamp::EPOCH;
+        let now = world.begins();
         let gate = world.gate.clone().map(|settings| {
             let state = GateState::flowing(now);
             let grants = Grants::new(Share::whole(&settings, &state), state.turn, now);
@@ -223,7 +230,7 @@ impl<'w> Run<'w> {
             return None;
         }
         let millis = (self.made as f64 / self.world.rate * 1_000.0) as i64;
-        Some(Timestamp::from_millis(millis))
+        Some(Timestamp::from_millis(self.world.begins().as_millis() + millis))
     }
 
     fn is_made(&mut self) {
@@ -387,7 +394,7 @@ impl<'w> Run<'w> {
         };
         if how == Ended::Served {
             self.second.served += 1;
-            let since = self.now.since(Timestamp::EPOCH);
+            let since = self.now.since(self.world.begins());
             if since >= self.world.before + self.world.outage {
                 self.story.found.get_or_insert(since);
             }

@@ -31,9 +31,39 @@ fn a_call_that_a_gate_holds_back_says_so_and_goes_on_when_it_opens() {
     let shown = place.run(&["show", "order"]).stdout;
     let sentence = "and waits for gate bank (shut ";
     assert!(shown.contains(sentence) && shown.contains("ana wants it: maintenance"), "{shown}");
+    let behind = &place.json(&["show", "order"])["pending"][0]["behind"];
+    assert_eq!([&behind["key"], &behind["standing"]], ["bank", "shut"], "{behind}");
+    assert!(behind["since_ms"].is_i64() && behind["why"].is_string(), "{behind}");
     let listed = place.run(&["gate", "list"]).stdout;
     assert!(listed.contains("bank") && listed.contains("shut"), "{listed}");
     assert_eq!(place.run(&["gate", "auto", "bank"]).code, Some(0));
+    until("the order to complete", || status(&place) == "completed");
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn a_call_that_waits_for_its_turn_says_what_bounds_it() {
+    let place = place();
+    place.write("gate.json", "{\"concurrency\": 1}");
+    assert_eq!(place.run(&["gate", "set", "bank", "gate.json"]).code, Some(0));
+    // The first goes on until there is a file.
+    let go = place.path("go").display().to_string();
+    place.action("charge", &format!("while [ ! -e '{go}' ]; do sleep 0.1; done; echo 7"));
+    assert_eq!(place.run(&["start", "order.rap", "--id", "next"]).code, Some(0));
+    let worker = place.begin(&["worker"]);
+    let pending = |id| place.json(&["show", id])["pending"][0].clone();
+    until("one to wait for the other", || {
+        let both = ["order", "next"].map(pending);
+        both.iter().any(|call| call["running"] == true)
+            && both.iter().any(|call| call["behind"]["key"] == "bank")
+    });
+    let waits = if pending("next")["running"] == true { "order" } else { "next" };
+    let shown = place.run(&["show", waits]).stdout;
+    let sentence =
+        "and waits for its turn at gate bank (flowing; at most 1 run at once; it is next)";
+    assert!(shown.contains(sentence), "{shown}");
+    assert_eq!(pending(waits)["behind"]["bounds"]["concurrency"], 1);
+    place.write("go", "");
     until("the order to complete", || status(&place) == "completed");
     worker.kill();
 }

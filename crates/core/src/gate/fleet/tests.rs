@@ -100,7 +100,7 @@ fn as_many_probes_are_given_as_the_gate_wants_whoever_asks() {
     let phase = super::super::machine::Phase::Probing;
     let state = GateState { turn: 1, phase, ..GateState::flowing(at(0)) };
     let mut next = Fleet::new("b");
-    next.takes_over(Some(&Decided { state, shares: first }), at(2));
+    next.takes_over(Some(&Decided { state, shares: first, bounds: None }), at(2));
     next.hears("c", at(2), own(9, 1), at(2));
     let begun = |begun| Report { begun, ..own(5, 1) };
     let settling = next.shares(&share, begun(2), &nodes(&["b", "c"]), at(2));
@@ -139,7 +139,7 @@ fn permits_stay_with_a_silent_node_until_it_is_dead() {
     let gate = Gate::new().concurrency(4);
     let share = NodeShare { concurrency: 4, ..NodeShare::default() };
     let shares = Shares { number: 7, of: [("b".to_string(), share)].into(), ..Shares::default() };
-    let stored = Decided { state: GateState::flowing(at(0)), shares };
+    let stored = Decided { state: GateState::flowing(at(0)), shares, bounds: None };
     let permits = |fleet: &mut Fleet, alive: &BTreeSet<String>, now| {
         let shares = fleet.shares(&whole(&gate), report(9, 0, 0), alive, now);
         shares.of_node("a", whole(&gate)).concurrency.unwrap()

@@ -228,13 +228,13 @@ async fn due(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     let times = first.map(|due| due.into_iter().map(|task| task.wake_at).collect::<Vec<_>>());
     answers.add(("the first due_tasks", ask.limit, before, runnable()), times);
 
-    let deadlines = store.due_deadlines(before, ALL).await.map(|mut due| {
+    let deadlines = store.due_deadlines(None, before, ALL).await.map(|mut due| {
         let is_sorted = due.is_sorted_by_key(|task| task.deadline_at);
         due.sort_by_key(|task| (task.deadline_at, task.call));
         (is_sorted, due)
     });
     answers.add(("due_deadlines", before), deadlines);
-    let first = store.due_deadlines(before, ask.limit).await;
+    let first = store.due_deadlines(None, before, ask.limit).await;
     let times = first.map(|due| due.into_iter().map(|task| task.deadline_at).collect::<Vec<_>>());
     answers.add(("the first due_deadlines", ask.limit, before), times);
 

@@ -72,9 +72,14 @@ impl Work for ModelStore {
         self.read(move |model| model.due_tasks(shards, &runnable, before, limit))
     }
 
-    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+    fn due_deadlines(
+        &self,
+        after: Option<DueDeadline>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueDeadline>> {
         let shards = self.shards();
-        self.read(move |model| model.due_deadlines(shards, before, limit))
+        self.read(move |model| model.due_deadlines(shards, after, before, limit))
     }
 
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {

@@ -6,7 +6,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 
 use super::{calls_of, calls_of_run};
-use crate::rows::TaskRow;
+use crate::rows::{DueDeadline, TaskRow};
 
 /// The table of tasks.
 #[derive(Clone, Debug, Default)]
@@ -124,13 +124,17 @@ impl Tasks {
         name_after(&self.gates, Some(gate))
     }
 
-    /// Tasks that wait and have a deadline before this time, the earliest first.
+    /// Tasks that wait and have a deadline before this time, the earliest first: those behind the
+    /// one that is named.
     pub(in crate::model) fn deadlines(
         &self,
+        after: Option<DueDeadline>,
         before: Timestamp,
     ) -> impl Iterator<Item = (Timestamp, CallKey)> {
         let end = (before, *calls_of(Uid(u128::MIN)).start());
-        self.deadlines.range((Unbounded, Excluded(end))).copied()
+        let after = after.map(|after| (after.deadline_at, after.call)).filter(|after| *after < end);
+        let start = after.map_or(Unbounded, Excluded);
+        self.deadlines.range((start, Excluded(end))).copied()
     }
 
     /// Tasks of which an attempt runs, by the name of its node.

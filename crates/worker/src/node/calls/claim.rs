@@ -102,9 +102,10 @@ impl Node {
         let lacks = lacks.and_then(|definition| definition.lacks(&call.input));
         lacks.iter().for_each(|what| self.log_lack(caller.instance, &call.name, what));
         let due = caller.due.map_or(now, |due| due.max(now));
+        let gate = self.gate_for(call.options.gate.unwrap_or_else(|| call.name.clone()));
         let mut task = TaskRow {
             call: key,
-            gate: call.options.gate.unwrap_or_else(|| call.name.clone()),
+            gate,
             name: call.name,
             queue,
             priority: caller.priority,

@@ -20,12 +20,19 @@
 //! of its shard claims it first, and ends it when the claim is its own (`load_tasks.rs`). When
 //! somebody else was faster nothing ends: the node that runs the attempt watches over its time.
 
+use std::time::Duration;
+
 use resurgam_core::CallKey;
 
 use super::hot_call::{HotCall, started_at};
 use super::timeouts::{queue_end, total_end};
 use crate::node::Node;
+use crate::node::gates::Held;
 use crate::node::store_request::StoreRequest;
+
+/// How soon all deadlines are read again at the earliest, where more calls are held back than are
+/// remembered.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 
 /// The time that a call has waited too long for.
 #[derive(Clone, Copy, Debug)]
@@ -89,22 +96,37 @@ impl Node {
         {
             return Some(TimeUp::Pause);
         }
-        if total_end(task, policy).is_some_and(|end| end <= now) {
+        let total = total_end(task, policy);
+        if total.is_some_and(|end| end <= now) {
             return Some(TimeUp::Total);
         }
         let flows_since = self.memory.slots.gates().flows_since(&task.name, &task.gate);
-        let Some(end) = queue_end(task, policy, flows_since).filter(|end| *end <= now) else {
-            match queue_end(task, policy, flows_since).filter(|_| flows_since.is_some()) {
+        let queue = queue_end(task, policy, flows_since);
+        let Some(end) = queue.filter(|end| *end <= now) else {
+            match queue.filter(|_| flows_since.is_some()) {
                 // Its clock stood still until its gate flowed again, or its activity was resumed.
-                Some(end) => self.memory.due.look_again(end, key),
+                Some(end) => {
+                    self.memory.due.look_again(total.map_or(end, |total| total.min(end)), key);
+                }
                 None => task.deadline_at.into_iter().for_each(|at| {
                     self.memory.due.add_deadline(at, key);
                 }),
             }
             return None;
         };
-        if self.memory.slots.gates_mut().holds_deadline(&task.name, &task.gate, key) {
-            return None;
+        let due = &mut self.memory.due;
+        match (self.memory.slots.gates_mut().holds_deadline(&task.name, &task.gate, key), total) {
+            (Held::No, _) => {}
+            (_, None) => return None,
+            // Its whole time runs on.
+            (Held::InMemory, Some(end)) => {
+                due.look_again(end, key);
+                return None;
+            }
+            (Held::InStore, Some(end)) => {
+                due.read_deadlines_again(end.max(now.saturating_add(READ_AGAIN)));
+                return None;
+            }
         }
         let since = [self.outbox.in_flight_since(), self.memory.outages.since];
         if since.into_iter().flatten().any(|since| since < end) {

@@ -3,17 +3,35 @@
 //! Only the near future is in memory: everything due before `scanned_until`. Waiting holds no
 //! slot, no spawned task and no thread; it is an entry here, or only a row in the store. The store
 //! is read again when the first thing beyond comes near, and not before: an idle engine is idle.
+//!
+//! A deadline that has passed may stay in the store: the clock of a call that its gate holds back
+//! stands still. There may be a million of these, so deadlines that have passed are read once, page
+//! by page, and hide nothing of what else is due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
-use resurgam_store::rows::TaskRow;
+use resurgam_store::rows::{DueDeadline, TaskRow};
 
 use super::slots::Ticket;
+use crate::node::gates::GateId;
 
 /// The shortest time between two reads of what is due.
 const PAGE_WAIT: Duration = Duration::from_millis(100);
+
+/// How far the store was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scanned {
+    /// Every task and every message due before this is about to be added.
+    pub(super) until: Timestamp,
+    /// Every deadline before this is about to be added.
+    pub(super) deadlines_until: Timestamp,
+    /// The last deadline of those that were read which has passed.
+    pub(super) passed: Option<DueDeadline>,
+    /// The first thing that is not about to be added.
+    pub(super) beyond: Option<Timestamp>,
+}
 
 /// What is due when.
 #[derive(Debug)]
@@ -29,8 +47,15 @@ pub(crate) struct Due {
     tried_again: BTreeSet<(Timestamp, Uid)>,
     looked_at_again: BTreeSet<(Timestamp, CallKey)>,
     horizon: Duration,
-    /// Everything due before this is in memory.
+    /// Every task and every message due before this is in memory.
     scanned_until: Timestamp,
+    /// Every deadline before this is in memory, or was looked at when it passed.
+    deadlines_until: Timestamp,
+    /// The last deadline that had passed when the store was read. Those up to it are not read
+    /// again.
+    passed: Option<DueDeadline>,
+    /// When all deadlines are read again.
+    deadlines_again: Option<Timestamp>,
     /// When to read the store again; `None` while everything is in memory.
     next_scan: Option<Timestamp>,
     /// The first thing that was left to the store while it was being read: the read may have missed
@@ -51,6 +76,9 @@ impl Due {
             looked_at_again: BTreeSet::new(),
             horizon,
             scanned_until: Timestamp::from_millis(i64::MIN),
+            deadlines_until: Timestamp::from_millis(i64::MIN),
+            passed: None,
+            deadlines_again: None,
             next_scan: Some(now),
             missed: None,
             read_again: false,
@@ -60,7 +88,7 @@ impl Due {
 
     /// Remembers a task's time if it is near. False when it is left to the store.
     pub(crate) fn add_task(&mut self, at: Timestamp, call: CallKey, ticket: Ticket) -> bool {
-        let near = self.is_near(at);
+        let near = self.is_near(at, self.scanned_until);
         if near {
             self.tasks.insert((at, call), ticket);
         }
@@ -69,7 +97,7 @@ impl Due {
 
     /// Remembers until when a task may wait, if it is near.
     pub(crate) fn add_deadline(&mut self, at: Timestamp, call: CallKey) {
-        if self.is_near(at) {
+        if self.is_near(at, self.deadlines_until) {
             self.deadlines.insert((at, call));
         }
     }
@@ -90,15 +118,15 @@ impl Due {
 
     /// Remembers that a run has a message at that time, if it is near.
     pub(crate) fn add_run(&mut self, at: Timestamp, uid: Uid) {
-        if self.is_near(at) {
+        if self.is_near(at, self.scanned_until) {
             self.runs.insert((at, uid));
         }
     }
 
     /// True when something due then is to be kept in memory; otherwise the store is read again
     /// before its time.
-    fn is_near(&mut self, at: Timestamp) -> bool {
-        if at < self.scanned_until {
+    fn is_near(&mut self, at: Timestamp, known_until: Timestamp) -> bool {
+        if at < known_until {
             return true;
         }
         self.missed = Some(self.missed.map_or(at, |known| known.min(at)));
@@ -110,8 +138,20 @@ impl Due {
     /// As long as everything is in memory, the near future moves along with the time.
     pub(crate) fn moves_to(&mut self, now: Timestamp) {
         if self.next_scan.is_none() {
-            self.scanned_until = self.scanned_until.max(now.saturating_add(self.horizon));
+            let until = now.saturating_add(self.horizon);
+            self.scanned_until = self.scanned_until.max(until);
+            self.deadlines_until = self.deadlines_until.max(until);
         }
+    }
+
+    /// The last deadline that had passed when the store was read: those behind it are read.
+    pub(crate) fn passed(&self) -> Option<DueDeadline> {
+        self.passed
+    }
+
+    /// Reads all deadlines again at this time, also those that have passed.
+    pub(crate) fn read_deadlines_again(&mut self, at: Timestamp) {
+        self.deadlines_again = Some(self.deadlines_again.map_or(at, |known| known.min(at)));
     }
 
     /// True when the store is to be read now. Then [`Due::scanned`] is to follow.
@@ -124,11 +164,13 @@ impl Due {
         due
     }
 
-    /// The store was read: everything before `until` is about to be added; `beyond` is the first
-    /// thing that is not.
-    pub(crate) fn scanned(&mut self, until: Timestamp, beyond: Option<Timestamp>, now: Timestamp) {
+    /// The store was read.
+    pub(crate) fn scanned(&mut self, found: Scanned, now: Timestamp) {
+        let Scanned { until, deadlines_until, passed, beyond } = found;
         self.scanning = false;
         self.scanned_until = self.scanned_until.max(until);
+        self.deadlines_until = self.deadlines_until.max(deadlines_until);
+        self.passed = passed.or(self.passed).filter(|_| !self.read_again);
         let ahead = |at: Timestamp| at.saturating_sub(self.horizon / 2);
         // A full page is read on when it is used up, and not again at once.
         let soon = now.saturating_add(PAGE_WAIT);
@@ -141,6 +183,7 @@ impl Due {
 
     /// There may be more in the store than was there when it was read.
     pub(crate) fn rescan(&mut self, now: Timestamp) {
+        self.passed = None;
         match self.scanning {
             true => self.read_again = true,
             false => self.next_scan = Some(now),
@@ -173,6 +216,11 @@ impl Due {
         self.next_scan = Some(again);
     }
 
+    /// The gates of the tasks that wait here for their time.
+    pub(crate) fn gates(&self) -> impl Iterator<Item = GateId> {
+        self.tasks.values().filter_map(|ticket| ticket.gate())
+    }
+
     /// How far ahead the near future reaches.
     pub(crate) fn ahead(&self, now: Timestamp) -> Timestamp {
         now.saturating_add(self.horizon)
@@ -195,6 +243,9 @@ impl Due {
 
     /// The tasks that may have waited too long.
     pub(crate) fn due_deadlines(&mut self, now: Timestamp) -> Vec<CallKey> {
+        if self.deadlines_again.take_if(|at| *at <= now).is_some() {
+            self.rescan(now);
+        }
         let due = take_until(&mut self.deadlines, now);
         due.chain(take_until(&mut self.looked_at_again, now)).map(|(_, call)| call).collect()
     }
@@ -213,7 +264,8 @@ impl Due {
         let again = self.tried_again.first().map(|(at, _)| *at);
         let look = self.looked_at_again.first().map(|(at, _)| *at);
         let scan = self.next_scan.filter(|_| !self.scanning);
-        [task, deadline, run, again, look, scan].into_iter().flatten().min()
+        let all = [task, deadline, run, again, look, scan, self.deadlines_again];
+        all.into_iter().flatten().min()
     }
 }
 

@@ -11,6 +11,7 @@ use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
 use resurgam_store::{Result, Runnable, Step, TaskWrite};
 
 use super::abandoned_claims::REMEMBERED;
+use super::due::Scanned;
 use super::hot_call::HotCall;
 use super::slots::Slot;
 use super::task_read::TaskRead;
@@ -29,6 +30,28 @@ pub(crate) const ABANDONED: usize = 1_000;
 
 /// How many of the tasks that wait are looked at for those whose activities are not there.
 pub(crate) const GONE: usize = 1_000;
+
+/// How far ahead the store was read, where everything before this time is near. A full page ends in
+/// the middle of a moment: that moment is read again.
+fn read_until(scan: &Scan, near: Timestamp, now: Timestamp) -> Scanned {
+    let tasks = scan.tasks.iter().map(|task| task.wake_at);
+    let deadlines = scan.deadlines.iter().map(|task| task.deadline_at);
+    let messages = scan.messages.iter().map(|message| message.due_at);
+    let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
+    let whole = |end: Option<Timestamp>| {
+        end.map_or(near, |end| end.saturating_add(Duration::from_millis(1)).min(near))
+    };
+    let of_tasks = cut(scan.tasks.len(), tasks.clone().next_back());
+    let of_messages = cut(scan.messages.len(), messages.clone().next_back());
+    let end = [of_tasks, of_messages].into_iter().flatten().min();
+    let deadlines_end = cut(scan.deadlines.len(), deadlines.clone().next_back());
+    let (until, deadlines_until) = (whole(end), whole(deadlines_end));
+    let beyond = tasks.chain(messages).filter(|at| *at >= until);
+    let late = deadlines.filter(|at| *at >= deadlines_until);
+    let beyond = beyond.chain(late).chain(end).chain(deadlines_end).min();
+    let passed = scan.deadlines.iter().rev().find(|task| task.deadline_at <= now).copied();
+    Scanned { until, deadlines_until, passed, beyond }
+}
 
 impl Node {
     /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
@@ -181,23 +204,9 @@ impl Node {
             }
         };
         self.store_answers();
-        let tasks = scan.tasks.iter().map(|task| task.wake_at);
-        let deadlines = scan.deadlines.iter().map(|task| task.deadline_at);
-        let messages = scan.messages.iter().map(|message| message.due_at);
-        let ahead = self.memory.due.ahead(now);
-        // A full page ends in the middle of a moment: that moment is read again.
-        let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
-        let ends = [
-            cut(scan.tasks.len(), tasks.clone().next_back()),
-            cut(scan.deadlines.len(), deadlines.clone().next_back()),
-            cut(scan.messages.len(), messages.clone().next_back()),
-        ];
-        let end = ends.into_iter().flatten().min();
-        let until =
-            end.map_or(ahead, |end| end.saturating_add(Duration::from_millis(1)).min(ahead));
-        let beyond =
-            tasks.chain(deadlines).chain(messages).filter(|at| *at >= until).chain(end).min();
-        self.memory.due.scanned(until, beyond, now);
+        let found = read_until(&scan, self.memory.due.ahead(now), now);
+        self.memory.due.scanned(found, now);
+        let Scanned { until, deadlines_until, .. } = found;
         // Some may be of a shard that has changed hands since.
         let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
         for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
@@ -209,8 +218,11 @@ impl Node {
                 self.memory.due.add_task(task.wake_at, task.call, ticket);
             }
         }
-        for task in scan.deadlines.into_iter().filter(|task| task.deadline_at < until) {
-            self.memory.due.add_deadline(task.deadline_at, task.call);
+        for task in scan.deadlines.into_iter().filter(|task| task.deadline_at < deadlines_until) {
+            // Of one that its gate holds back nothing is new until the gate flows.
+            if !self.memory.slots.gates().has_held(task.call) {
+                self.memory.due.add_deadline(task.deadline_at, task.call);
+            }
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
             match message.is_for_holder {

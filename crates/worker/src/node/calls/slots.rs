@@ -66,6 +66,11 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    /// The gate that the task is behind, if anything is known of that.
+    pub(super) fn gate(self) -> Option<GateId> {
+        self.needs.gate.map(|(id, _)| id)
+    }
+
     /// Where a task with this ticket stands that is due since then.
     fn place(self, at: Timestamp, call: CallKey) -> Place {
         (Reverse(self.priority), at, call)
@@ -221,6 +226,11 @@ impl Slots {
         if let Some((id, _)) = ticket.needs.gate.filter(|(id, _)| self.gates.is_held(*id)) {
             self.gates.left_to_store(id, at);
         }
+    }
+
+    /// The gates that tasks in line are behind.
+    pub(crate) fn gates_in_line(&self) -> impl Iterator<Item = GateId> {
+        self.lines.keys().filter_map(|needs| needs.gate.map(|(id, _)| id))
     }
 
     /// How many tasks of a gate are in line.

@@ -23,12 +23,15 @@ impl Node {
             return;
         }
         self.follow_place();
+        self.forget_idle_gates();
         self.judge_after_outage();
         for id in self.memory.slots.gates().active() {
             self.judge(id);
         }
         self.wake_fleet();
         self.read_behind_gates();
+        self.publish_bounds();
+        self.count_gated();
     }
 
     /// Reads due tasks behind gates that let some begin and have few in line.

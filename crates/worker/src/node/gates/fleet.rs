@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
-use resurgam_core::gate::{Decided, Report, Shares, Standing};
+use resurgam_core::gate::{Decided, Gate, Report, Shares, Standing};
 use resurgam_store::{GateCount, GateWrite, Step};
 
 use super::known_gate::OVERDUE;
@@ -237,10 +237,26 @@ impl Node {
     pub(super) fn store_decided(&mut self, id: GateId) {
         let gate = self.memory.slots.gates_mut().gate_mut(id);
         let (key, state) = (gate.key().to_string(), gate.state().clone());
+        gate.is_decided();
+        let bounds = Some(gate.settings().clone()).filter(Gate::has_limits);
         let shares = gate.change_shared(self.now, |shared, _| shared.is_stored());
-        let decided = Decided { state, shares: shares.unwrap_or_default() }.to_stored();
+        let decided = Decided { state, shares: shares.unwrap_or_default(), bounds }.to_stored();
         let gates = vec![GateWrite::Decide { key, decided }];
         self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
+    }
+
+    /// Stores how gates bound what begins, once calls wait for their turn: whoever looks at these
+    /// from elsewhere does not know what the code says.
+    pub(super) fn publish_bounds(&mut self) {
+        if !self.decides_about_gates() {
+            return;
+        }
+        for id in self.memory.slots.gates().active() {
+            let in_line = self.memory.slots.in_line(id);
+            if self.memory.slots.gates().gate(id).has_untold_bounds(in_line) {
+                self.store_decided(id);
+            }
+        }
     }
 
     /// Shares a gate out, and stores that when others are to know.

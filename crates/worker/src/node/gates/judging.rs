@@ -102,22 +102,21 @@ impl Node {
         let was_held = gate.is_held();
         log_change(&Changed { key: &key, before: &before, after: &after });
         let stands = after.standing();
-        if let Phase::Ramping { rate, .. } = after.phase {
-            metrics::gauge!("resurgam.gate_ramp", "gate" => key.clone()).set(rate);
-        }
+        let rate = match after.phase {
+            Phase::Ramping { rate, .. } if stands == Standing::Ramping => Some(rate),
+            _ => None,
+        };
         let gates = self.memory.slots.gates_mut();
         gates.gate_mut(id).becomes(after, now);
         gates.note(id);
-        metrics::gauge!("resurgam.gate_state", "gate" => key).set(number_of(stands));
+        gates.watched.stands(&key, stands, rate);
         if was_held && !self.memory.slots.gates().gate(id).is_held() {
             // What was left to the store is due like anything else.
             self.memory.due.rescan(now);
         }
-        if before.standing() != stands {
+        if before.standing() != stands && stands == Standing::Flowing {
             self.look_at_held_deadlines();
-            if stands == Standing::Flowing {
-                self.then(FollowUp::LookForShared);
-            }
+            self.then(FollowUp::LookForShared);
         }
         self.then(FollowUp::FillSlots);
     }
@@ -141,15 +140,5 @@ fn log_change(changed: &Changed<'_>) {
     match after.standing() {
         Standing::Shut => tracing::warn!(gate = key, why = %after.why, "{changed}"),
         _ => tracing::info!(gate = key, why = %after.why, "{changed}"),
-    }
-}
-
-/// How a gate stands, as a number for those who draw it.
-fn number_of(standing: Standing) -> f64 {
-    match standing {
-        Standing::Flowing => 0.0,
-        Standing::Ramping => 1.0,
-        Standing::Probing => 2.0,
-        Standing::Shut => 3.0,
     }
 }

@@ -64,6 +64,21 @@ pub(crate) struct KnownGate {
     shared: Option<SharedGate>,
     /// When its calls were found overdue because nobody worked for a while.
     after_outage: Option<Timestamp>,
+    /// What is stored of it.
+    stored: Stored,
+    /// What bounds its calls is stored.
+    bounds_are_told: bool,
+}
+
+/// What is stored of a gate beside settings for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// Nothing, as far as is known.
+    Nothing,
+    /// What was decided about it, or what an operator wanted once.
+    Decided,
+    /// Something that an operator has set.
+    Set,
 }
 
 /// What a node knows of the due tasks of a held gate that are not in line.
@@ -95,6 +110,11 @@ impl Backlog {
     /// Nothing of the gate is left to the store any more.
     pub(super) fn is_over(&mut self) {
         *self = Backlog::default();
+    }
+
+    /// True when something is left to the store.
+    fn has_any(&self) -> bool {
+        self.more || self.next_due.is_some()
     }
 
     /// It could not be read.
@@ -142,6 +162,8 @@ impl KnownGate {
             grants: Grants::new(share, state.turn, now),
             shared,
             after_outage: None,
+            stored: Stored::Nothing,
+            bounds_are_told: false,
             window: window_of(&settings),
             key,
             settings,
@@ -178,6 +200,49 @@ impl KnownGate {
         self.state.standing() == Standing::Shut
     }
 
+    /// This much is stored of it.
+    pub(super) fn is_stored_as(&mut self, stored: Stored) {
+        self.stored = stored;
+    }
+
+    /// True when calls wait for their turn, with so many in line, and nothing is stored of what
+    /// bounds them.
+    pub(super) fn has_untold_bounds(&self, in_line: usize) -> bool {
+        let wait = in_line > 0 || self.backlog.has_any();
+        wait && !self.bounds_are_told && self.flows() && self.settings.has_limits()
+    }
+
+    /// It is stored that these bound what begins.
+    pub(super) fn has_told(&mut self, bounds: Option<&Gate>) {
+        self.bounds_are_told = bounds == Some(&self.settings);
+    }
+
+    /// What is decided about it is about to be stored.
+    pub(super) fn is_decided(&mut self) {
+        self.bounds_are_told = true;
+        if self.stored == Stored::Nothing {
+            self.stored = Stored::Decided;
+        }
+    }
+
+    /// True when something is stored of it.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored != Stored::Nothing
+    }
+
+    /// True when learning it anew would make no difference, but for calls in line or about to be.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        let flows = self.state.is_as_new(now) && self.stored != Stored::Set;
+        flows
+            && self.reserved == 0
+            && self.grants.is_rested(now)
+            && !self.window.has_trouble(now)
+            && self.unjudged.is_empty()
+            && !self.backlog.has_any()
+            && self.after_outage.is_none()
+            && self.shared.as_ref().is_none_or(|shared| shared.is_idle(now))
+    }
+
     pub(super) fn backlog_mut(&mut self) -> &mut Backlog {
         &mut self.backlog
     }
@@ -191,8 +256,7 @@ impl KnownGate {
     /// line.
     pub(super) fn is_held(&self) -> bool {
         self.state.standing() != Standing::Flowing
-            || (self.settings.has_limits()
-                && (self.backlog.more || self.backlog.next_due.is_some()))
+            || (self.settings.has_limits() && self.backlog.has_any())
     }
 
     /// How many attempts may begin now.
@@ -218,7 +282,6 @@ impl KnownGate {
         self.gives_back();
         self.grants.begins(is_retry, now);
         if self.state.standing() == Standing::Probing {
-            metrics::counter!("resurgam.probes").increment(1);
             self.probes.insert(call);
         }
     }
@@ -334,6 +397,7 @@ impl KnownGate {
         if settings != self.settings {
             self.window = window_of(&settings);
             self.settings = settings;
+            self.bounds_are_told = false;
             self.allows(now);
         }
     }

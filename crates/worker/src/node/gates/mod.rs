@@ -11,6 +11,9 @@
 //! | `judging.rs` | what follows when attempts end and time passes; what is written of that |
 //! | `shared_gate.rs`, `fleet.rs` | what other nodes have of a gate: what is told, and shared out |
 //! | `backlog.rs` | due tasks behind gates that hold them back are read, as many as may begin |
+//! | `idle.rs` | gates are forgotten that nothing need be known of |
+//! | `crowded.rs` | calls share a gate where too many keys of one prefix wait |
+//! | `watched.rs` | what those who watch many gates are told as numbers |
 //! | `stored.rs` | what operators and other nodes have stored holds here |
 //!
 //! A gate that holds tasks back is *held*: its due tasks are left to the store, whatever their
@@ -18,11 +21,14 @@
 //! Nothing is written about any of them when the gate shuts or opens.
 
 pub(crate) mod backlog;
+pub(crate) mod crowded;
 pub(crate) mod fleet;
+mod idle;
 pub(crate) mod judging;
 pub(crate) mod known_gate;
 mod shared_gate;
 pub(crate) mod stored;
+mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,8 +38,9 @@ use resurgam_core::gate::{Gate, KeyPattern, Standing};
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{GateScope, PausedKinds};
 
-use known_gate::KnownGate;
+use known_gate::{KnownGate, Stored};
 use shared_gate::{Place, SharedGate};
+use watched::Watched;
 
 /// How many calls are remembered whose queue timeout has passed while they were held back. Those
 /// beyond are found in the store.
@@ -48,6 +55,17 @@ pub(crate) type MostOfEach = Arc<[(String, usize)]>;
 /// Which gate: its place among those that are known.
 pub(crate) type GateId = usize;
 
+/// Whether a call is held back whose time in a queue would be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It is not.
+    No,
+    /// It is, and remembered.
+    InMemory,
+    /// It is. There are too many of these: it is found in the store.
+    InStore,
+}
+
 /// The gates that are known.
 #[derive(Debug)]
 pub(crate) struct Gates {
@@ -56,7 +74,12 @@ pub(crate) struct Gates {
     of_code: Vec<(KeyPattern, Gate)>,
     /// Settings that operators stored, which win.
     stored: Vec<(KeyPattern, Gate)>,
+    /// Gates, by their ids; those that are free stand for none.
     known: Vec<KnownGate>,
+    free: Vec<GateId>,
+    /// How many there were when idle ones were forgotten last, and when that was.
+    left: usize,
+    looked_at: Timestamp,
     ids: BTreeMap<String, GateId>,
     /// Those that are more than a look at what ends: they do not flow, or have limits.
     active: BTreeSet<GateId>,
@@ -81,6 +104,7 @@ pub(crate) struct Gates {
     /// the gates behind which there were some.
     outage_until: Timestamp,
     after_outage: BTreeSet<GateId>,
+    watched: Watched,
     /// Due tasks are being read.
     reading: bool,
     /// Other kinds of calls are paused since that began.
@@ -97,6 +121,9 @@ impl Gates {
             of_code,
             stored: Vec::new(),
             known: Vec::new(),
+            free: Vec::new(),
+            left: 0,
+            looked_at: now,
             ids: BTreeMap::new(),
             active: BTreeSet::new(),
             paused: PausedKinds::default(),
@@ -110,6 +137,7 @@ impl Gates {
             tidies_at: None,
             outage_until: now,
             after_outage: BTreeSet::new(),
+            watched: Watched::default(),
             reading: false,
             is_read_in_vain: false,
             is_read: false,
@@ -158,9 +186,18 @@ impl Gates {
     }
 
     fn learn(&mut self, key: &str, settings: Gate) -> GateId {
-        let id = self.known.len();
         let shared = self.place.as_ref().map(SharedGate::new);
-        self.known.push(KnownGate::new(key.to_string(), settings, shared, self.now));
+        let gate = KnownGate::new(key.to_string(), settings, shared, self.now);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.known[id] = gate;
+                id
+            }
+            None => {
+                self.known.push(gate);
+                self.known.len() - 1
+            }
+        };
         self.ids.insert(key.to_string(), id);
         self.note(id);
         id
@@ -232,7 +269,11 @@ impl Gates {
     pub(crate) fn begins(&mut self, id: GateId, call: CallKey, is_retry: bool) {
         let now = self.now;
         self.first.remove(&call);
-        self.known[id].begins(call, is_retry, now);
+        let gate = &mut self.known[id];
+        gate.begins(call, is_retry, now);
+        if gate.state().standing() == Standing::Probing {
+            self.watched.probes(gate.key());
+        }
     }
 
     /// Another node hears how the attempt of this call ends.
@@ -289,17 +330,24 @@ impl Gates {
         self.known[id].backlog_mut().left_to_store(at);
     }
 
-    /// True for a call whose time in a queue is over as far as clocks go, which stand still behind
-    /// a gate that does not flow. It is looked at when that changes.
-    pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> bool {
+    /// Whether a call is held back whose time in a queue is over as far as clocks go: they stand
+    /// still behind a gate that does not flow. It is looked at when the gate flows.
+    pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> Held {
         let is_paused = self.paused.activities.iter().any(|other| other == activity);
-        let is_held = is_paused || self.standing(gate) != Standing::Flowing;
-        if is_held && !self.held_deadlines.contains(&call) {
-            let is_full = self.held_deadlines.len() >= HELD;
-            self.more_held |= is_full;
-            self.held_deadlines.extend(Some(call).filter(|_| !is_full));
+        if !is_paused && self.standing(gate) == Standing::Flowing {
+            return Held::No;
         }
-        is_held
+        if self.held_deadlines.len() >= HELD && !self.held_deadlines.contains(&call) {
+            self.more_held = true;
+            return Held::InStore;
+        }
+        self.held_deadlines.insert(call);
+        Held::InMemory
+    }
+
+    /// True for a call that is remembered to be held back so.
+    pub(crate) fn has_held(&self, call: CallKey) -> bool {
+        self.held_deadlines.contains(&call)
     }
 
     /// Those calls, now that it changes, and whether there are more of them in the store.
@@ -332,7 +380,7 @@ impl Gates {
     /// What is stored of settings was read. True when nothing was known before.
     pub(super) fn is_told(&mut self, stored: Vec<(KeyPattern, Gate)>) -> bool {
         self.stored = stored;
-        for id in 0..self.known.len() {
+        for id in self.ids.values().copied().collect::<Vec<_>>() {
             let settings = self.settings_of(self.known[id].key()).cloned().unwrap_or_default();
             self.known[id].follows(settings, self.now);
             self.note(id);
@@ -342,6 +390,11 @@ impl Gates {
             self.begins_after_outage();
         }
         is_first
+    }
+
+    /// What is stored of gates is about to be told, of each of which there is something.
+    fn nothing_is_stored(&mut self) {
+        self.known.iter_mut().for_each(|gate| gate.is_stored_as(Stored::Nothing));
     }
 
     /// Nobody may have worked for a while until now.

@@ -75,7 +75,7 @@ impl SharedGate {
         self.fleet = place.decides.map(|decides| {
             let mut fleet = Fleet::new(place.me.clone());
             let shares = self.shares.clone();
-            let decided = state.map(|state| Decided { state: state.clone(), shares });
+            let decided = state.map(|state| Decided { state: state.clone(), shares, bounds: None });
             if decides.after_others {
                 fleet.takes_over(decided.as_ref(), decides.since);
             }
@@ -132,7 +132,7 @@ impl SharedGate {
         }
         if let Some(fleet) = self.fleet.as_mut().filter(|_| is_new) {
             self.stored = shares.clone();
-            fleet.takes_over(Some(&Decided { state: state.clone(), shares }), now);
+            fleet.takes_over(Some(&Decided { state: state.clone(), shares, bounds: None }), now);
         }
         is_new
     }
@@ -153,6 +153,13 @@ impl SharedGate {
 
     fn has_share(&self) -> bool {
         self.shares.of.contains_key(&self.me)
+    }
+
+    /// True when no node has, wants or was told anything of it that matters.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        let nobody_has = self.shares.of.is_empty() && self.stored.of.is_empty();
+        let is_known = self.fleet.as_ref().is_none_or(|fleet| fleet.is_alone(now));
+        nobody_has && is_known && !self.is_alone && !self.is_wanted && !self.is_to_go_on()
     }
 
     /// True when the last word of this node was not that it has and wants nothing.

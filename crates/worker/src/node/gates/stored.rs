@@ -11,6 +11,7 @@ use resurgam_store::{
 };
 
 use super::GateId;
+use super::known_gate::Stored;
 use super::shared_gate::SharedGate;
 use crate::error::Error;
 use crate::node::Node;
@@ -27,6 +28,7 @@ impl Node {
             // Until now nothing could begin.
             self.then(FollowUp::LookForShared);
         }
+        self.memory.slots.gates_mut().nothing_is_stored();
         for row in &stored.gates {
             self.gate_row_read(row, is_first);
         }
@@ -93,11 +95,16 @@ impl Node {
         }
         let decides = self.decides_about_gates();
         let id = self.memory.slots.gates_mut().id_or_new(&row.key);
+        let is_stored = if row.is_set() { Stored::Set } else { Stored::Decided };
+        self.memory.slots.gates_mut().gate_mut(id).is_stored_as(is_stored);
         if let Some(decided) = row.decided.as_deref().and_then(|text| read_state(&row.key, text)) {
-            let known = self.memory.slots.gates().gate(id).state();
+            let known = self.memory.slots.gates().gate(id).state().clone();
             // Whoever decides knows it better than what was read while something was on its way.
             let is_news = is_first || !decides || decided.state.turn > known.turn;
-            let Decided { state, shares } = decided;
+            let Decided { state, shares, bounds } = decided;
+            if is_first {
+                self.memory.slots.gates_mut().gate_mut(id).has_told(bounds.as_ref());
+            }
             let is_behind = state.turn < known.turn
                 && self.memory.slots.gates().gate(id).shared().is_some_and(SharedGate::is_alone);
             // What it shut for itself stays so until somebody has decided who knows of that.
