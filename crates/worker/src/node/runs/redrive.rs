@@ -84,7 +84,9 @@ fn may_be_redriven<'f>(
     let (row, id) = (&record.instance, &record.instance.id);
     match &found.letter {
         Some(letter) if letter.state == LetterState::Open => {}
-        Some(letter) => return Err(format!("it was {}", letter.decision())),
+        Some(letter) => {
+            return Err(format!("{}#{seq} was {}", letter.activity, letter.decision()));
+        }
         None => return Err(format!("there is no dead letter of call #{seq} of {id}")),
     }
     if asked_of.run != row.run {
