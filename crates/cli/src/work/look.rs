@@ -8,6 +8,7 @@ use resurgam::{
 };
 use resurgam_core::Event;
 use resurgam_core::history::Times;
+use resurgam_core::retry::Idempotency;
 
 use super::forms;
 use super::screen::{number, trouble};
@@ -262,7 +263,16 @@ fn paused(call: &PendingCall, now: Timestamp, times: TimeArgs) -> String {
     if let Some(reason) = reason {
         let _infallible = write!(text, " (\"{}\")", printable(&reason));
     }
+    let is_once_only =
+        call.policy.as_ref().is_some_and(|it| it.idempotency == Idempotency::AtMostOnce);
     match stopped {
+        Some(stopped) if is_once_only => {
+            let _infallible = write!(
+                text,
+                " ({stopped}); it must not run twice (at_most_once), so `resurgam call complete` \
+                 or `fail` ends it"
+            );
+        }
         Some(stopped) => {
             let _infallible = write!(
                 text,
