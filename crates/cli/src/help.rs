@@ -234,7 +234,8 @@ examples! {
         "resurgam show order-42 --utc";
     HISTORY:
         "resurgam history order-42 --attempts"
-        "resurgam history order-42 --utc";
+        "resurgam history order-42 --utc"
+        "resurgam history order-42 --run 1   before it was reset";
     ATTEMPTS:
         "resurgam attempts order-42";
     WATCH:

@@ -28,7 +28,8 @@ struct Line<'a> {
     created_at_ms: i64,
 }
 
-/// The end of a run.
+/// The end of a run. What a run fails with is caused by the failure of the node that its message
+/// names, so that people, and a redrive of the node's dead letter, know which call it was.
 pub(crate) fn outcome(book: &Book) -> Result<Payload, Failure> {
     let all: Vec<&State> = book.states().map(|(_, state)| state).collect();
     if book.run_status() != RunStatus::Failed {
@@ -47,7 +48,12 @@ pub(crate) fn outcome(book: &Book) -> Result<Payload, Failure> {
         // Not all fit: then those that failed are worth most.
         details = told(book, &failed, &all, DETAILS);
     }
-    Err(Failure::of_type("GraphFailed", message).with_details(details))
+    let failure = Failure::of_type("GraphFailed", message).with_details(details);
+    let named = book.states().find(|(_, state)| state.error.is_some());
+    match named.and_then(|(id, _)| book.first_failure(id)) {
+        Some(cause) => Err(failure.caused_by(cause.clone())),
+        None => Err(failure),
+    }
 }
 
 /// As many of these states as fit, and how many are left out.

@@ -236,6 +236,12 @@ impl IntoFuture for Act {
             let verb = verb.strip_suffix("-run").unwrap_or(&verb);
             let what = format!("{verb} {on}");
             let action = action.map_err(|error| Error::invalid(format!("{what}: {error}")))?;
+            // All that forgot to set one would be the same request, and only the first would do
+            // anything.
+            if request_id.as_deref() == Some("") {
+                let message = format!("{what}: an empty request id is not allowed");
+                return Err(Error::invalid(message));
+            }
             let busy = client.handle().busy();
             let request = request_id.as_deref();
             let found = match &on {

@@ -407,6 +407,10 @@ impl BulkAct {
         let job = self.job.map_err(|why| Error::invalid(format!("look what matches: {why}")))?;
         let mut preview = self.client.handle().preview_bulk(&job.target, 100).await?;
         preview.count = preview.count.min(job.options.limit.unwrap_or(u64::MAX));
+        let most = usize::try_from(preview.count).unwrap_or(usize::MAX);
+        preview.calls.truncate(most);
+        preview.runs.truncate(most);
+        preview.letters.truncate(most);
         Ok(preview)
     }
 

@@ -93,11 +93,17 @@ fn exhausted(policy: &CheckedPolicy, matched: Matched) -> &Exhausted {
 impl Case {
     fn of(policy: &CheckedPolicy, matched: &[Matched], attempt_time: Duration) -> Self {
         let forecast = refined(policy, matched[0], attempt_time);
-        let end = words::end(policy, forecast.max_attempts, exhausted(policy, matched[0]));
+        let exhausted = exhausted(policy, matched[0]);
+        let sentence = match forecast.max_attempts {
+            Limit::Attempts(max) if max.get() == 1 => {
+                format!("One attempt, no retries{}.", words::outcome(exhausted))
+            }
+            limit => sentence(&forecast, attempt_time, &words::end(policy, limit, exhausted)),
+        };
         Case {
             matched: matched.to_vec(),
             title: title(policy, matched),
-            sentence: sentence(&forecast, attempt_time, &end),
+            sentence,
             waits: words::waits(&policy.terms_for(matched[0])),
             forecast,
         }
@@ -162,7 +168,6 @@ fn later(times: Quantiles, by: Duration) -> Quantiles {
 fn sentence(forecast: &Forecast, attempt_time: Duration, end: &str) -> String {
     let waiting = waiting(forecast, attempt_time);
     let attempts = match (forecast.max_attempts, Case::typical(forecast)) {
-        (Limit::Attempts(max), _) if max.get() == 1 => return "One attempt, no retries.".into(),
         (Limit::Attempts(max), None) => format!("Up to {max} attempts"),
         (Limit::Attempts(max), Some(typical)) => {
             format!("Up to {max} attempts, typically {typical},")

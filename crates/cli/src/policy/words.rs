@@ -130,7 +130,8 @@ fn deadline(policy: &RetryPolicy) -> Option<String> {
     })
 }
 
-fn outcome(exhausted: &Exhausted) -> String {
+/// What follows when retrying stops; nothing where the call only fails.
+pub(crate) fn outcome(exhausted: &Exhausted) -> String {
     match exhausted {
         Exhausted::Fail => String::new(),
         Exhausted::DeadLetter => ", then keeps a dead letter".into(),
@@ -156,26 +157,38 @@ fn outcome(exhausted: &Exhausted) -> String {
 pub(crate) fn rules(policy: &CheckedPolicy) -> Vec<String> {
     let mut lines = Vec::new();
     if !policy.never_for.is_empty() {
-        lines.push(format!("never retried: type {} (never_for)", list(&policy.never_for, "or")));
+        let kept = kept(&policy.on_exhausted);
+        let types = list(&policy.never_for, "or");
+        lines.push(format!("never retried{kept}: type {types} (never_for)"));
     }
     for (index, rule) in policy.rules.iter().enumerate() {
-        let verdict = verdict(rule.then);
+        let exhausted = rule.on_exhausted.as_ref().unwrap_or(&policy.on_exhausted);
+        let verdict = verdict(rule.then, exhausted);
         lines.push(format!("{verdict}: {} (rules[{index}])", failures(&rule.on)));
     }
     let catch_all = policy.rules.iter().any(|rule| rule.on.is_catch_all());
     let special = !lines.is_empty() || policy.otherwise != Verdict::Retry;
     if special && !catch_all {
-        lines.push(format!("{}: everything else", verdict(policy.otherwise)));
+        let verdict = verdict(policy.otherwise, &policy.on_exhausted);
+        lines.push(format!("{verdict}: everything else"));
     }
     lines
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
+fn verdict(verdict: Verdict, exhausted: &Exhausted) -> String {
     match verdict {
-        Verdict::Retry => "retried",
-        Verdict::Fail => "not retried",
-        Verdict::DeadLetter => "not retried, kept as a dead letter",
-        Verdict::Pause => "not retried, waits for an operator",
+        Verdict::Retry => "retried".into(),
+        Verdict::Fail => format!("not retried{}", kept(exhausted)),
+        Verdict::DeadLetter => format!("not retried{}", kept(&Exhausted::DeadLetter)),
+        Verdict::Pause => "not retried, waits for an operator".into(),
+    }
+}
+
+/// What becomes of a call that a rule fails at once: only a dead letter is kept then, too.
+fn kept(exhausted: &Exhausted) -> &'static str {
+    match exhausted {
+        Exhausted::DeadLetter => ", kept as a dead letter",
+        _ => "",
     }
 }
 

@@ -457,7 +457,7 @@ fn previewed(preview: &BulkPreview, json: bool) -> Output {
     };
     let plural = if preview.count == 1 || what.is_empty() { "" } else { "s" };
     let mut text = format!("{}{what}{plural} would be changed\n", preview.count);
-    for (_, name) in listed.iter().take(usize::try_from(preview.count).unwrap_or(usize::MAX)) {
+    for (_, name) in &listed {
         text += &printable(&format!("  {name}"));
         text.push('\n');
     }

@@ -175,8 +175,7 @@ impl ShowArgs {
     async fn one(self) -> Result<Output, Trouble> {
         let (id, call) = (&self.letter, self.call.as_deref());
         let look = async |client: &Client| {
-            let key = groups::named(client, "show the dead letter of", id, call).await?;
-            let key = with_letter(client, key, call).await?;
+            let key = letter_of(client, "show the dead letter of", (id, call)).await?;
             Ok((client.dead_letter(key).await?, key, client.handle().now()))
         };
         let (letter, key, now) = self.db.look(look).await?;
@@ -300,20 +299,30 @@ fn input(letter: &DeadLetter) -> Payload {
 }
 
 /// The call with a letter that is meant by a name like `charge#6`, which says nothing about the
-/// run: that of the current run, or of one of the last ones before it.
-async fn with_letter(
+/// run: that of the current run, or of one of the last ones before it. After a reset, the same
+/// place may be a call of another activity, which is not meant.
+async fn letter_of(
     client: &Client,
-    key: CallKey,
-    name: Option<&str>,
+    verb: &str,
+    (id, name): (&str, Option<&str>),
 ) -> Result<CallKey, Trouble> {
-    let earliest = key.run.run.saturating_sub(RUNS).max(1);
-    for run in (earliest..=key.run.run).rev().filter(|_| name.is_some()) {
+    let key = groups::named(client, verb, id, name).await?;
+    let Some(name) = name else { return Ok(key) };
+    let activity = name.rsplit_once('#').map_or("", |(activity, _)| activity);
+    let (earliest, mut other) = (key.run.run.saturating_sub(RUNS).max(1), None);
+    for run in (earliest..=key.run.run).rev() {
         let of_run = RunKey { run, ..key.run }.call(key.seq);
-        if client.dead_letter(of_run).await?.is_some() {
-            return Ok(of_run);
+        match client.dead_letter(of_run).await? {
+            Some(letter) if activity.is_empty() || letter.activity == activity => {
+                return Ok(of_run);
+            }
+            Some(letter) => other = other.or(Some(letter.activity)),
+            None => {}
         }
     }
-    Ok(key)
+    let Some(other) = other else { return Ok(key) };
+    let message = format!("{verb} {name} of {id}: #{} of {id} is a call of {other}", key.seq);
+    Err(Mistake::new(message).into())
 }
 
 /// A letter with everything about it.
@@ -338,15 +347,14 @@ impl RedriveArgs {
         let RedriveArgs { chosen, as_new, new_key, db, json } = self;
         let acted = async |client: &Client| {
             let Who { by, reason } = chosen.who();
-            let Some(key) = chosen.one(client, "redrive").await? else {
+            let Some(one) = chosen.one("redrive")? else {
                 let now = client.handle().now();
                 let mut redrive = client.redrive_all(filter(&chosen.which, now));
                 redrive = if as_new { redrive.as_new() } else { redrive };
                 redrive = if new_key { redrive.new_key() } else { redrive };
                 return chosen.how.carry_out(client, redrive, chosen.who(), json).await;
             };
-            let mut redrive =
-                client.redrive(with_letter(client, key, chosen.call.as_deref()).await?);
+            let mut redrive = client.redrive(letter_of(client, "redrive", one).await?);
             redrive = if as_new { redrive.as_new() } else { redrive };
             redrive = if new_key { redrive.new_key() } else { redrive };
             redrive = by.into_iter().fold(redrive, |act, by| act.by(by));
@@ -362,13 +370,12 @@ impl DiscardArgs {
         let DiscardArgs { chosen, db, json } = self;
         let acted = async |client: &Client| {
             let Who { by, reason } = chosen.who();
-            let Some(key) = chosen.one(client, "discard").await? else {
+            let Some(one) = chosen.one("discard")? else {
                 let now = client.handle().now();
                 let discard = client.discard(filter(&chosen.which, now));
                 return chosen.how.carry_out(client, discard, chosen.who(), json).await;
             };
-            let mut discard =
-                client.discard_one(with_letter(client, key, chosen.call.as_deref()).await?);
+            let mut discard = client.discard_one(letter_of(client, "discard", one).await?);
             discard = by.into_iter().fold(discard, |act, by| act.by(by));
             discard = reason.into_iter().fold(discard, |act, reason| act.reason(reason));
             Ok(groups::answered(&discard.await?, json))

@@ -90,12 +90,9 @@ impl Chosen {
         Who { by: self.by.as_deref(), reason: self.reason.as_deref() }
     }
 
-    /// The one that is named. Nobody means everything by saying nothing.
-    pub(super) async fn one(
-        &self,
-        client: &Client,
-        verb: &str,
-    ) -> Result<Option<CallKey>, Trouble> {
+    /// The names of the one that is named: its instance, or what identifies it for ever, and its
+    /// name in histories. Nobody means everything by saying nothing.
+    pub(super) fn one(&self, verb: &str) -> Result<Option<(&str, Option<&str>)>, Trouble> {
         match (&self.id, &self.call) {
             (Some(id), None) if is_fingerprint(id) => {
                 let message = format!("{verb} a call of {id}: this is the fingerprint of a group");
@@ -105,7 +102,7 @@ impl Chosen {
                 let message = format!("{verb} a call of {id}: options for many, and one is named");
                 Err(Mistake::new(message).hint("leave out the name, or the options").into())
             }
-            (Some(id), call) => named(client, verb, id, call.as_deref()).await.map(Some),
+            (Some(id), call) => Ok(Some((id, call.as_deref()))),
             (None, _) if self.which.chooses() || self.all => Ok(None),
             (None, _) => {
                 let message = format!("{verb}: nobody says which calls");
@@ -128,12 +125,7 @@ pub(super) async fn named(
         return Ok(key);
     }
     let seq = call.and_then(|call| call.rsplit('#').next()?.parse().ok());
-    let Some(seq) = seq else {
-        let message = format!("{verb} a call of {id}: the call is missing");
-        let hint = "name it as in charge#6; or write UID.RUN.SEQ in place of the instance, as \
-                    `list --each` prints it";
-        return Err(Mistake::new(message).hint(hint).into());
-    };
+    let seq = seq.ok_or_else(|| names_no_call(verb, id, call))?;
     let Some(row) = client.find(id).await? else {
         let message =
             format!("{verb} {} of {id}: there is no instance of this id", call.unwrap_or(""));
@@ -141,6 +133,17 @@ pub(super) async fn named(
         return Err(Mistake::new(message).hint(hint).into());
     };
     Ok(RunKey { uid: row.uid, run: row.run }.call(Seq(seq)))
+}
+
+/// What is said where nobody knows which call is meant.
+pub(super) fn names_no_call(verb: &str, id: &str, call: Option<&str>) -> Trouble {
+    let message = match call {
+        Some(call) => format!("{verb} {call} of {id}: its place in the history is missing"),
+        None => format!("{verb} a call of {id}: the call is missing"),
+    };
+    let hint = "name it as in charge#6; or write UID.RUN.SEQ in place of the instance, as \
+                `list --each` prints it";
+    Mistake::new(message).hint(hint).into()
 }
 
 /// True for what names a group and no instance.

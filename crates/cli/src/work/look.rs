@@ -8,6 +8,7 @@ use resurgam::{
 };
 use resurgam_core::Event;
 use resurgam_core::history::Times;
+use resurgam_core::retry::Idempotency;
 
 use super::forms;
 use super::screen::{number, trouble};
@@ -41,6 +42,9 @@ pub(crate) struct HistoryArgs {
     /// With the attempts that did not succeed, by time; their `seq` is null
     #[arg(long)]
     attempts: bool,
+    /// That of this run, from 1; of the current one unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    run: Option<u32>,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -263,7 +267,16 @@ fn paused(call: &PendingCall, now: Timestamp, times: TimeArgs) -> String {
     if let Some(reason) = reason {
         let _infallible = write!(text, " (\"{}\")", printable(&reason));
     }
+    let is_once_only =
+        call.policy.as_ref().is_some_and(|it| it.idempotency == Idempotency::AtMostOnce);
     match stopped {
+        Some(stopped) if is_once_only => {
+            let _infallible = write!(
+                text,
+                " ({stopped}); it must not run twice (at_most_once), so `resurgam call complete` \
+                 or `fail` ends it"
+            );
+        }
         Some(stopped) => {
             let _infallible = write!(
                 text,
@@ -292,12 +305,13 @@ fn how_to_provide(what: &str) -> &'static str {
 impl HistoryArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let read = async |client: &Client, found: &Description| {
-            let events = client.events(&found.instance.id).await?;
+            let instance = client.instance_of(found.instance.uid);
+            let events = instance.events(self.run).await?;
             let attempts = match self.attempts || !self.json {
-                true => client.attempts(&found.instance.id).await?,
+                true => instance.attempts(self.run).await?,
                 false => Vec::new(),
             };
-            let actions = client.actions(&found.instance.id).await?;
+            let actions = instance.actions(self.run).await?;
             Ok((events, attempts, actions))
         };
         let (_, (events, attempts, actions)) = self.of.read(read).await?;

@@ -1,9 +1,12 @@
 //! `resurgam paused`: calls that wait for an operator, and decisions about many of them.
 
 use clap::Subcommand;
-use resurgam::{CallCursor, Client, PausedCall, PausedFilter, Timestamp};
+use resurgam::{
+    Acted, ActionAnswer, CallCursor, Client, PausedCall, PausedFilter, PendingCall, Seq, Timestamp,
+};
 
 use super::bulk::Who;
+use super::call;
 use super::groups::{self, Chosen, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
 use crate::database::DbArgs;
@@ -217,7 +220,7 @@ async fn act(
     message: Option<String>,
 ) -> Result<Output, Trouble> {
     let acted = async |client: &Client| {
-        let Some(key) = chosen.one(client, verb).await? else {
+        let Some((id, name)) = chosen.one(verb)? else {
             let of = filter(&chosen.which, client.handle().now());
             let act = match &message {
                 Some(message) => client.fail_paused(of, message),
@@ -225,10 +228,26 @@ async fn act(
             };
             return chosen.how.carry_out(client, act, chosen.who(), json).await;
         };
-        let call = client.call_of(key);
-        let mut act = match &message {
-            Some(message) => call.fail(message),
-            None => call.resume().reset(),
+        let call = match (name, call::key(id)) {
+            (Some(name), _) => client.call(id, name),
+            (None, Some(key)) => client.call_of(key),
+            (None, None) => return Err(groups::names_no_call(verb, id, None)),
+        };
+        let open = pending(client, id, name).await?;
+        let pause = open.as_ref().and_then(|call| call.paused.as_ref());
+        let mut act = match (&message, &open) {
+            (Some(_), Some(call)) if pause.is_none() => {
+                let why = format!(
+                    "{}#{} is not paused; `resurgam call fail` ends it",
+                    call.activity, call.seq
+                );
+                return Ok(groups::answered(&Acted::Answered(ActionAnswer::refused(why)), json));
+            }
+            (Some(message), _) => call.fail(message),
+            (None, _) if pause.is_some_and(|pause| pause.stopped.is_some()) => {
+                call.resume().reset()
+            }
+            (None, _) => call.resume(),
         };
         let Who { by, reason } = chosen.who();
         act = by.into_iter().fold(act, |act, by| act.by(by));
@@ -236,4 +255,30 @@ async fn act(
         Ok(groups::answered(&act.await?, json))
     };
     db.ask(acted).await
+}
+
+/// The open call that is meant, as far as one is.
+async fn pending(
+    client: &Client,
+    id: &str,
+    name: Option<&str>,
+) -> Result<Option<PendingCall>, Trouble> {
+    let (key, seq, activity) = match name {
+        None => (call::key(id), call::key(id).map(|key| key.seq), ""),
+        Some(name) => match name.rsplit_once('#') {
+            Some((activity, seq)) => (None, seq.parse().ok().map(Seq), activity),
+            None => (None, name.parse().ok().map(Seq), name),
+        },
+    };
+    let description = match key {
+        Some(key) => Some(client.instance_of(key.run.uid).describe().await?),
+        None => client.describe(id).await?,
+    };
+    let Some(description) = description else { return Ok(None) };
+    let is_run = key.is_none_or(|key| key.run.run == description.instance.run);
+    let is_meant = |call: &PendingCall| {
+        let is_named = activity == call.activity || call.fallback_of.as_deref() == Some(activity);
+        is_run && seq.map_or(is_named, |seq| seq == call.seq)
+    };
+    Ok(description.pending.into_iter().find(is_meant))
 }

@@ -61,6 +61,8 @@ pub(crate) struct Book {
     waiting: VecDeque<StateId>,
     /// States that are Created or Queued.
     open: usize,
+    /// The failure of the first state, in order of creation, whose call failed for good.
+    first_failure: Option<(StateId, Failure)>,
 }
 
 /// One execution of one node.
@@ -131,7 +133,8 @@ impl Book {
         now: Timestamp,
     ) -> Result<Book, String> {
         let (states, waiting) = (Vec::new(), VecDeque::new());
-        let mut book = Book { plan, store, room, states, waiting, open: 0 };
+        let first_failure = None;
+        let mut book = Book { plan, store, room, states, waiting, open: 0, first_failure };
         let inputs = book.root_inputs(given)?;
         book.create(book.plan.root, None, inputs, now);
         Ok(book)
@@ -159,7 +162,7 @@ impl Book {
         match outputs {
             Ok(outputs) => self.executed(id, outputs, now),
             Err(failure) if failure.is_pruned() => self.state_mut(id).status = Status::Pruned,
-            Err(failure) => self.end_badly(id, Status::Errored, text_of(&failure)),
+            Err(failure) => self.errored(id, failure),
         }
         let group: Vec<StateId> =
             std::iter::once(id).chain(self.state(id).fanned.iter().copied()).collect();
@@ -262,6 +265,13 @@ impl Book {
         id
     }
 
+    fn errored(&mut self, id: StateId, failure: Failure) {
+        self.end_badly(id, Status::Errored, text_of(&failure));
+        if self.first_failure.as_ref().is_none_or(|(first, _)| id < *first) {
+            self.first_failure = Some((id, failure));
+        }
+    }
+
     fn end_badly(&mut self, id: StateId, status: Status, error: String) {
         let state = self.state_mut(id);
         state.status = status;
@@ -277,6 +287,11 @@ impl Book {
             0 => RunStatus::Success,
             _ => RunStatus::Pending,
         }
+    }
+
+    /// What the call of a state failed with, when it is the first one of which the call failed.
+    pub(crate) fn first_failure(&self, id: StateId) -> Option<&Failure> {
+        self.first_failure.as_ref().filter(|(first, _)| *first == id).map(|(_, failure)| failure)
     }
 
     /// All states in order of creation.

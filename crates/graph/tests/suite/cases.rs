@@ -1,9 +1,11 @@
 //! What graphs do, case by case, in virtual time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use expect_test::expect;
-use resurgam::{DeadLetterFilter, Failure};
+use resurgam::{Client, DeadLetterFilter, Failure};
 use resurgam_graph::{RunStatus, Start, Status};
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
@@ -492,6 +494,35 @@ async fn a_node_leaves_a_dead_letter() {
     "#]]
     .assert_eq(&history);
     assert_eq!(app.client().dead_letters(DeadLetterFilter::default()).await.unwrap().len(), 1);
+}
+
+#[test]
+async fn a_dead_letter_of_a_node_is_redriven_in_its_run() {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let asked = is_up.clone();
+    let down = move |_: Value, _: u32| match asked.load(Ordering::Relaxed) {
+        true => Ok(json!([{}])),
+        false => Err(Failure::of_type("BankDown", "no answer")),
+    };
+    let app = app().action("R", |_, _| Ok(json!([{}]))).action("DOWN", down).start().await;
+    let mut template = graph(&[node("r", &["down"]), node("down", &[])]);
+    template["retry_policy"] =
+        json!({"max_retries": 1, "strategy": "FIXED", "on_exhausted": "dead_letter"});
+    let started = crate::common::template(&template).start(&Start::default()).unwrap();
+    let instance = app.start_named::<Value>("run", "graph", &started.run).await;
+    let failure = instance.failure().await;
+    assert_eq!(
+        failure.to_string(),
+        "GraphFailed: 1 of 2 states failed: node down (DOWN): no answer"
+    );
+    assert_eq!(failure.cause.as_ref().unwrap().to_string(), "BankDown: no answer");
+    is_up.store(true, Ordering::Relaxed);
+    let call = app.client().dead_letters(DeadLetterFilter::default()).await.unwrap()[0].call;
+    let redriven = app.ask("redrive", |client: &Client| client.redrive(call)).await.unwrap();
+    assert!(redriven.changed(), "{redriven}");
+    instance.result().await.unwrap();
+    let listing = crate::common::listing_of(&app, "run").await;
+    assert_eq!(listing.run_status, RunStatus::Success);
 }
 
 #[test]

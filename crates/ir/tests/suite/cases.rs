@@ -1,11 +1,11 @@
 //! Retries, timeouts, failures and parallel work of programs, in virtual time.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use expect_test::expect;
-use resurgam::{ActivityContext, DeadLetterFilter, Failure, Kind, Payload};
+use resurgam::{ActivityContext, Client, DeadLetterFilter, Failure, Kind, Payload};
 use resurgam_ir::Dialect;
 use resurgam_sdk::ActivityDefinition;
 use resurgam_testing::{TestApp, never};
@@ -225,6 +225,28 @@ async fn a_parallel_failure_is_raised_after_all_have_settled_with_the_others_in_
     assert_eq!(caught, json!(["1", {"failed": 2, "others": others}]));
     assert_eq!(app.now().since(began), Duration::from_secs(50));
     assert_eq!(done.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+async fn a_letter_of_calls_that_fail_beside_each_other_is_redriven_in_its_run() {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let asked = is_up.clone();
+    let sq = move |args: Json, _: u32| match asked.load(Ordering::Relaxed) {
+        true => Ok(args["x"].clone()),
+        false => Err(Failure::of_type("Down", format!("no answer for {}", args["x"]))),
+    };
+    let app = builder().action("sq", sq).start().await;
+    let program = main_of(
+        "xs = spread [1, 2]:i -> @sq(x=i) [retry: 1, on_exhausted: dead_letter]\nreturn xs",
+    );
+    let instance = start(&app, &program, json!({})).await;
+    assert_eq!(instance.failure().await.message, "no answer for 1");
+    is_up.store(true, Ordering::Relaxed);
+    let letters = app.client().dead_letters(DeadLetterFilter::default()).await.unwrap();
+    let first = letters.iter().map(|letter| letter.call).min_by_key(|call| call.seq).unwrap();
+    let redriven = app.ask("redrive", |client: &Client| client.redrive(first)).await.unwrap();
+    assert!(redriven.changed(), "{redriven}");
+    assert_eq!(instance.result().await.unwrap(), json!([1, 2]));
 }
 
 #[test]

@@ -270,6 +270,18 @@ async fn a_value_that_the_workflow_could_not_read_is_refused() {
 }
 
 #[test]
+async fn a_value_that_is_too_large_for_a_result_is_refused_although_nobody_checks_it() {
+    let app = app().await;
+    Place::Waits.reach(&app).await;
+    let large = "x".repeat(2 << 20);
+    let acted = app.act("it", "charge#2", |call| call.complete(&large).unchecked()).await.unwrap();
+    let why = "the result of 2097154 bytes is larger than the 2097152 allowed";
+    let told = format!("charge#2 cannot end with this value: {why}");
+    assert_eq!((acted.changed(), acted.to_string()), (false, told));
+    assert_eq!(app.describe("it").await.pending.len(), 1);
+}
+
+#[test]
 async fn a_call_that_waits_fails_with_the_last_failure_as_the_cause() {
     check(
         Place::Waits,
@@ -638,6 +650,8 @@ async fn a_repeated_request_gets_the_first_answer() {
     assert_eq!(pause.await.unwrap(), first);
     let resume = client.call("it", "charge#2").resume().request_id("ticket-17");
     assert_eq!(resume.await.unwrap(), first, "the id says which request it is");
+    let nameless = client.call("it", "charge#2").resume().request_id("").await.unwrap_err();
+    assert!(nameless.to_string().ends_with("an empty request id is not allowed"), "{nameless}");
     assert_eq!(app.describe("it").await.pending[0].waits_for, Some(WaitsFor::Operator));
 }
 

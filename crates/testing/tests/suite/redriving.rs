@@ -14,6 +14,7 @@ use resurgam::{
 };
 use resurgam_testing::{TestApp, replay};
 use resurgam_watchdog::test;
+use serde_json::json;
 
 use crate::common::{crashes, later};
 
@@ -102,6 +103,7 @@ async fn careful(ctx: WorkflowContext, then: String) -> Result<String, Failure> 
         (Err(_), "waits") => ctx.signal("go").await,
         (Err(_), "fails otherwise") => Err(Failure::terminal("no money")),
         (Err(failure), "wraps") => Err(Failure::new("not paid").caused_by(failure)),
+        (Err(failure), "adds to it") => Err(failure.with_details(json!({"others": 2}))),
         (Err(_), "calls again") => ctx.call(charge("it".to_string())).await,
         (Err(failure), _) => Err(failure),
     }
@@ -318,6 +320,16 @@ async fn a_bare_activity_is_redriven_under_its_own_id() {
 async fn a_failure_that_the_workflow_wraps_is_the_calls_failure_all_the_same() {
     let (app, bank) = app().await;
     let run = app.start("it", careful("wraps".to_string())).await;
+    app.advance(HOUR).await;
+    bank.is_up(true);
+    assert!(redrive(&app, letter(&app).await, |redrive| redrive).await.starts_with("redriven"));
+    assert_eq!(run.result().await.unwrap(), "it 1/2");
+}
+
+#[test]
+async fn a_failure_whose_details_the_workflow_adds_to_is_the_calls_failure_all_the_same() {
+    let (app, bank) = app().await;
+    let run = app.start("it", careful("adds to it".to_string())).await;
     app.advance(HOUR).await;
     bank.is_up(true);
     assert!(redrive(&app, letter(&app).await, |redrive| redrive).await.starts_with("redriven"));

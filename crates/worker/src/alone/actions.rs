@@ -259,7 +259,8 @@ fn a_letter_that_is_settled_while_its_run_is_read_is_not_redriven() {
         let step = Step { letters, ..Step::default() };
         assert_eq!(at_once(world.store.commit([step].into())).unwrap(), [StepResult::Written]);
         world.let_go();
-        assert_eq!(world.answers(uid), [format!("it was {} by bob before", state.name())]);
+        let told = format!("ship#{} was {} by bob before", call.seq, state.name());
+        assert_eq!(world.answers(uid), [told]);
         assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
         assert_eq!(at_once(world.store.history(run)).unwrap(), before);
     }

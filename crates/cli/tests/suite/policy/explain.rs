@@ -166,9 +166,9 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
             Longest outage bridged: 56s (p50), 51s (p5), 1m (p95)
 
             Which failures (the first match wins)
-              never retried: type CardDeclined (never_for)
+              never retried, kept as a dead letter: type CardDeclined (never_for)
               retried: code 429 or 503 (rules[0])
-              not retried: type InvalidRequest (rules[1])
+              not retried, kept as a dead letter: type InvalidRequest (rules[1])
               retried: kind timeout (rules[2])
               retried: everything else
 
@@ -382,6 +382,20 @@ fn what_follows_when_attempts_run_out_is_told_for_every_value() {
             let first = all.lines().next().unwrap_or_default();
             assert!(first.ends_with(told), "{config}: {all}");
         }
+    }
+}
+
+#[test]
+fn what_follows_the_only_attempt_is_told() {
+    for (wanted, told) in [
+        ("fail", "One attempt, no retries."),
+        ("pause", "One attempt, no retries, then waits for an operator."),
+        ("dead_letter", "One attempt, no retries, then keeps a dead letter."),
+    ] {
+        let config = json!({"max_attempts": 1, "on_exhausted": wanted});
+        let folder = Folder::new("only").with("policy.json", config.to_string());
+        let all = folder.policy("explain policy.json").all();
+        assert_eq!(all.lines().next(), Some(told), "{all}");
     }
 }
 

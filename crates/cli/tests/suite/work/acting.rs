@@ -122,6 +122,23 @@ fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
 }
 
 #[test(minutes = 15)]
+fn a_paused_call_that_must_not_run_twice_is_shown_with_what_ends_it() {
+    let place = place();
+    let worker = worker(&place);
+    place.write(
+        "once.json",
+        r#"{"max_attempts": 1, "idempotency": "at_most_once", "on_exhausted": "pause"}"#,
+    );
+    let args = ["call", "set-policy", "order", "charge#2", "--policy", "once.json"];
+    let paused = place.run(&args);
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let shown = place.run(&["show", "order"]).stdout;
+    let ends = "so `resurgam call complete` or `fail` ends it";
+    assert!(shown.contains(ends) && !shown.contains("resume"), "{shown}");
+    worker.kill();
+}
+
+#[test(minutes = 15)]
 fn a_policy_is_set_for_all_calls_of_an_activity_listed_and_removed() {
     let place = place();
     let worker = worker(&place);

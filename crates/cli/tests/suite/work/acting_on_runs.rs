@@ -65,6 +65,13 @@ fn an_instance_that_failed_is_reset_when_the_other_side_is_back() {
         (Some(0), "reset order to event 2 (ActivityScheduled charge); run 2 goes on from there\n")
     );
     until("the order to complete", || status(&place) == "completed");
+    // What was done to the run before is in the history of that run.
+    let before = place.run(&["history", "order", "--run", "1"]).stdout;
+    assert!(before.contains(" operator ") && before.contains("has no event 99"), "{before}");
+    assert!(before.ends_with(" RunContinued by Reset\n"), "{before}");
+    assert!(!place.run(&["history", "order"]).stdout.contains("has no event 99"));
+    let none = place.run(&["history", "order", "--run", "9"]);
+    assert_eq!(none.code, Some(2), "{none:?}");
     let restarted = place.run(&["restart", "order", "--by", "ana"]);
     assert_eq!((restarted.code, restarted.stdout.as_str()), (Some(0), "restarted order\n"));
     until("the order to complete again", || status(&place) == "completed");

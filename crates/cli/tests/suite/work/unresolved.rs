@@ -63,6 +63,11 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     assert_eq!(both.code, Some(2), "{both:?}");
     let unknown = place.run(&["dead", "redrive", "order-1", "charge#9"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    for verb in ["show", "redrive", "discard"] {
+        let other = place.run(&["dead", verb, "order-1", "ship#2"]);
+        assert_eq!(other.code, Some(2), "{other:?}");
+        assert!(other.stderr.contains("#2 of order-1 is a call of charge"), "{other:?}");
+    }
     let nobody = place.run(&["dead", "discard"]);
     assert_eq!(nobody.code, Some(2), "{nobody:?}");
     place.write("bank", "");
@@ -102,6 +107,9 @@ fn paused_calls_are_grouped_and_resumed_together() {
     assert_eq!(each[0]["stopped"], "max_attempts");
     let shown = place.run(&["paused", "show", &fingerprint]).stdout;
     assert!(shown.starts_with("3 paused calls of charge: "), "{shown}");
+    let other = place.run(&["paused", "fail", "order-1", "ship#2", "--message", "no bank"]);
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(other.stderr.contains("#2 of order-1 is a call of charge"), "{other:?}");
     let failed = place.run(&["paused", "fail", "order-1", "charge#2", "--message", "no bank"]);
     assert_eq!(failed.stdout, "failed charge#2\n", "{failed:?}");
     place.write("bank", "");
@@ -114,5 +122,30 @@ fn paused_calls_are_grouped_and_resumed_together() {
         until("an order to complete", || place.json(&["show", id])["status"] == "completed");
     }
     assert_eq!(place.run(&["paused", "list"]).stdout, "no paused calls\n");
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn one_call_that_is_named_is_decided_about_as_it_would_be_in_a_group() {
+    let place = Place::new();
+    let program =
+        "fn main(input: [], output: [r]):\n    return @charge() [retry: 9, backoff: 1h]\n";
+    place.write("order.rap", program);
+    place.action("charge", "echo 'no answer' >&2; exit 1");
+    let started = place.run(&["start", "order.rap", "--id", "order", "--input", "{}"]);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let worker = place.begin(&["worker"]);
+    until("the first attempt to fail", || {
+        place.json(&["show", "order"])["pending"][0]["failures"] == json!(1)
+    });
+    let refused = place.run(&["paused", "fail", "order", "charge#2", "--message", "no bank"]);
+    let why = "charge#2 is not paused; `resurgam call fail` ends it\n";
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), why), "{refused:?}");
+    // What somebody paused has not used up its attempts, which are not given to it anew.
+    let paused = place.run(&["call", "pause", "order", "charge"]);
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let resumed = place.run(&["paused", "resume", "order", "charge"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert!(resumed.stdout.starts_with("resumed charge#2 (attempt 2 is due in "), "{resumed:?}");
     worker.kill();
 }

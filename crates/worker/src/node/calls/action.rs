@@ -34,7 +34,7 @@ use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp};
 use resurgam_store::rows::{ActionRequest, ActionRow, MessageRow, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::attempt_result::{decide_again, failed, given_up};
+use super::attempt_result::{decide_again, failed, fitting, given_up};
 use super::hot_call::HotCall;
 use super::timeouts::deadline;
 use crate::node::Node;
@@ -347,6 +347,12 @@ impl Node {
 
     /// What an action comes to for a call.
     fn change_of(&mut self, call: &HotCall, asked: &ActionRequest) -> Result<Change, String> {
+        if let Action::Complete { value, .. } = &asked.action {
+            // As a result of an attempt: the workflow may return it, and would be blocked.
+            fitting(value.clone(), self.options.max_payload).map_err(|error| {
+                format!("{} cannot end with this value: {}", named(&call.task), error.message)
+            })?;
+        }
         let progress = &call.task.progress;
         let fallback_of = progress.fallback.as_ref().map(|of| of.activity.as_str());
         // What the workflow can read is what the activity that it called returns.

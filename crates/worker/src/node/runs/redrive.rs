@@ -84,7 +84,9 @@ fn may_be_redriven<'f>(
     let (row, id) = (&record.instance, &record.instance.id);
     match &found.letter {
         Some(letter) if letter.state == LetterState::Open => {}
-        Some(letter) => return Err(format!("it was {}", letter.decision())),
+        Some(letter) => {
+            return Err(format!("{}#{seq} was {}", letter.activity, letter.decision()));
+        }
         None => return Err(format!("there is no dead letter of call #{seq} of {id}")),
     }
     if asked_of.run != row.run {
@@ -126,21 +128,34 @@ fn run_failure(events: &[Event]) -> Option<&Failure> {
 }
 
 /// Whether a run failed by the failure of this call; the error says by what instead. Where several
-/// calls failed in the same way, the last one of them counts: those before were caught.
+/// calls failed in the same way, the last one of them counts: those before were caught. Code may add
+/// to the details of a failure, as programs do when several calls beside each other fail, so a call
+/// whose failure is the same but for its details counts when there is no better one.
 fn failed_by(events: &[Event], seq: Seq, failure: &Failure) -> Result<(), String> {
-    let last = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::ActivityFailed(ActivityFailed { activity, failure: of, .. })
-            if failure.comes_from(of) =>
-        {
-            Some(*activity)
-        }
-        _ => None,
-    });
-    match last {
+    let last_with = |is_it: fn(&Failure, &Failure) -> bool| {
+        events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::ActivityFailed(ActivityFailed { activity, failure: of, .. })
+                if is_it(failure, of) =>
+            {
+                Some(*activity)
+            }
+            _ => None,
+        })
+    };
+    match last_with(Failure::comes_from).or_else(|| last_with(comes_from_one_like)) {
         Some(last) if last == seq => Ok(()),
         Some(last) => Err(format!("call #{last} failed in the same way after it")),
         None => Err(failure.to_string()),
     }
+}
+
+/// True when it is like another failure in all but its details, or was caused by one that is.
+fn comes_from_one_like(failure: &Failure, other: &Failure) -> bool {
+    let is_like = |it: &Failure| {
+        (it.kind, &it.type_name, &it.code, &it.message)
+            == (other.kind, &other.type_name, &other.code, &other.message)
+    };
+    std::iter::successors(Some(failure), |it| it.cause.as_ref()).any(is_like)
 }
 
 /// The records of the turn that made a call, from that call on.
