@@ -14,6 +14,7 @@
 //! | `idle.rs` | gates are forgotten that nothing need be known of |
 //! | `crowded.rs` | calls share a gate where too many keys of one prefix wait |
 //! | `watched.rs` | what those who watch many gates are told as numbers |
+//! | `gated.rs` | how many calls wait behind gates |
 //! | `stored.rs` | what operators and other nodes have stored holds here |
 //!
 //! A gate that holds tasks back is *held*: its due tasks are left to the store, whatever their
@@ -23,6 +24,7 @@
 pub(crate) mod backlog;
 pub(crate) mod crowded;
 pub(crate) mod fleet;
+mod gated;
 mod idle;
 pub(crate) mod judging;
 pub(crate) mod known_gate;
