@@ -157,17 +157,6 @@ impl BulkJob {
         let delay_ms = delay.filter(|delay| *delay > 0);
         Action::Redrive(RedriveCall { call: call.seq, new_key, delay_ms })
     }
-
-    /// The calls that are to succeed before the job goes on. One that is redriven has the same
-    /// place in the run that follows.
-    pub(crate) fn calls_to_try(&self) -> Vec<CallKey> {
-        let is_redriven = matches!(self.action, Action::Redrive(_));
-        let next = |call: CallKey| {
-            let run = call.run.run.saturating_add(u32::from(is_redriven));
-            resurgam_core::RunKey { run, ..call.run }.call(call.seq)
-        };
-        self.page.iter().map(|sent| next(sent.call)).collect()
-    }
 }
 
 /// The start of an instance that runs an activity once more.
