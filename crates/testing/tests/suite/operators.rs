@@ -10,6 +10,7 @@ use resurgam::{Act, Acted, CallHandle, Kind, Status, WaitsFor};
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 
+use crate::common::acted::takes_effect_once;
 use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -161,6 +162,9 @@ async fn check(place: Place, act: impl Fn(&CallHandle) -> Act, expected: Expect)
         let asked = story.matches("operator bob").count();
         // A call that ended with an attempt that was lost is not acted on at all.
         assert!(asked <= 1, "{place:?} {crash:?}: an action is carried out once\n{story}");
+        if crashed.changed() {
+            takes_effect_once(&crashed.to_string(), &story, "bob");
+        }
     }
 }
 
