@@ -975,6 +975,41 @@ async fn a_call_that_undoes_another_takes_no_policy_that_would_undo_the_run() {
     assert!(!refused.changed());
 }
 
+/// Fails each minute, for an hour after its first attempt.
+const AN_HOUR: RetryPolicy =
+    RetryPolicy::fixed(Duration::from_secs(60)).unlimited().jitter(Jitter::None).max_elapsed(HOUR);
+
+#[test]
+async fn the_time_that_a_call_is_retried_for_stands_still_while_it_is_paused() {
+    #[activity(retry = AN_HOUR)]
+    async fn hopeless() -> Result<(), Failure> {
+        Err(Failure::of_type("BankDown", "no answer"))
+    }
+
+    for clock_runs in [false, true] {
+        let app = TestApp::builder().activity(hopeless).start().await;
+        app.submit("it", hopeless()).await.unwrap();
+        app.advance(20 * 60 * SECOND).await;
+        let pause = |call: &CallHandle| {
+            let pause = call.pause();
+            if clock_runs { pause.clock_runs() } else { pause }
+        };
+        let acted = app.act("it", "hopeless#2", pause).await.unwrap();
+        assert!(acted.changed(), "{acted}");
+        app.advance(5 * HOUR).await;
+        assert_eq!(app.describe("it").await.instance.status, Status::Running);
+        app.act("it", "hopeless#2", |call| call.resume()).await.unwrap();
+        app.advance(SECOND).await;
+        let is_open = app.describe("it").await.instance.status == Status::Running;
+        assert_eq!(is_open, !clock_runs, "with clocks that run its hour is over");
+        app.advance(35 * 60 * SECOND).await;
+        let is_open = app.describe("it").await.instance.status == Status::Running;
+        assert_eq!(is_open, !clock_runs, "40 minutes are left, and 35 have passed");
+        app.advance(10 * 60 * SECOND).await;
+        assert_eq!(app.describe("it").await.instance.status, Status::Failed);
+    }
+}
+
 #[test]
 async fn a_pause_before_the_first_attempt_gives_it_no_more_time() {
     const SHORT: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(60))
