@@ -467,7 +467,9 @@ async fn undone_again(app: &TestApp, is_paused: bool) -> String {
 
 #[test]
 async fn what_a_call_did_that_was_given_up_before_a_reset_is_undone_after_it() {
-    check(async |app: &TestApp| undone_again(app, false).await, expect![[r#"
+    check(
+        async |app: &TestApp| undone_again(app, false).await,
+        expect![[r#"
         reset it to event 6 (StatusSet); run 2 goes on from there
         run 1
         1 +0ms RunStarted poster {}
@@ -496,7 +498,9 @@ async fn what_a_call_did_that_was_given_up_before_a_reset_is_undone_after_it() {
         12 +1h 1m ActivityScheduled undo to undo #2 {"what":"poster"}
         13 +1h 1m ActivityCompleted #12 "poster"
         14 +1h 1m RunFailed (compensation complete) no lorry
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[test]
@@ -866,7 +870,8 @@ async fn a_run_that_new_code_blocked_goes_back_to_before_the_change_and_on() {
         3 +2m ActivityScheduled undo {"what":"the shelf"}
         4 +2m ActivityCompleted #3 "the shelf"
         5 +2m RunCompleted "book"
-    "#]].assert_eq(&told(&app, answer, 2).await);
+    "#]]
+    .assert_eq(&told(&app, answer, 2).await);
     let row = app.describe("it").await.instance;
     assert_eq!((row.status, row.error), (Status::Completed, None));
 }
