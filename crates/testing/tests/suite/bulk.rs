@@ -294,7 +294,7 @@ async fn runs_are_paused_resumed_restarted_and_reset_together() {
     assert_eq!((job.counts.changed, job.counts.refused), (3, 0), "{job:?}");
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn each_run_is_reset_once_whatever_crashes() {
     let play = async |crash: Option<Crash>| {
         let app = waiting(1..=5).await;

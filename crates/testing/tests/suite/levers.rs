@@ -176,7 +176,7 @@ async fn gated(ctx: WorkflowContext) -> Result<u32, Failure> {
     ctx.call(held()).await
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn a_call_that_its_gate_holds_back_is_acted_on_once_whatever_crashes() {
     let builder = || TestApp::builder().workflow(gated).activity(held);
     let stage: Stage = (builder, "gated", "held#2");
