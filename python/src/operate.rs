@@ -278,8 +278,8 @@ impl Letters {
             fingerprint: self.fingerprint.clone(),
             activity: self.activity.clone(),
             since: self.since.map(resurgam::Timestamp::from_millis),
-            after: None,
             limit: self.limit,
+            ..DeadLetterFilter::default()
         }
     }
 

@@ -363,9 +363,12 @@ impl BulkAct {
         self.with(|job| job.options.spread = spread)
     }
 
-    /// Does it to so many first, waits for their outcome, and goes on only if they succeed: the
-    /// next attempt of a call that is retried, resumed or redriven; otherwise that the action is
-    /// not refused.
+    /// Does it to so many first, waits for their outcome, and goes on only if they succeed.
+    ///
+    /// Of a call that is retried, resumed or redriven its next attempt counts. A run that is reset
+    /// to its last failure, or to before a call, succeeds with the call or child that it goes back
+    /// to; one that is reset to an event, or restarted, when it is completed. Other actions succeed
+    /// when they are not refused.
     pub fn first(self, first: u32) -> Self {
         self.with(|job| job.options.first = Some(first))
     }

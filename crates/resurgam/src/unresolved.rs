@@ -251,9 +251,9 @@ impl Client {
     }
 
     fn decide(&self, filter: DeadLetterFilter, action: Action) -> BulkAct {
-        let DeadLetterFilter { fingerprint, activity, since, limit, .. } = filter;
-        let letters = LetterFilter { fingerprint, activity, since };
-        limited(BulkAct::new(self, BulkTarget::Letters(letters), action), limit)
+        let limit = filter.limit;
+        let letters = BulkTarget::Letters(LetterFilter::of(filter));
+        limited(BulkAct::new(self, letters, action), limit)
     }
 
     /// Settles one letter: nothing is to be done about it.

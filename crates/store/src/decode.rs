@@ -18,7 +18,9 @@ use crate::rows::{
     Heartbeat, InstanceRow, Message, MessageRow, PolicyOverride, PolicyRow, Progress, Status,
     TaskRow,
 };
-use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
+use crate::unresolved::{
+    CallCursor, DeadLetter, LetterHead, LetterState, PausedCall, Settled, ledger_from_stored,
+};
 use crate::{
     BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow, HandState, Hold,
     HoldKind, InboxRow, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
@@ -343,6 +345,24 @@ pub fn dead_letter(row: &impl Columns) -> Decoded<DeadLetter> {
             .ok_or_else(|| format!("the state {state:?} is unknown"))?,
         settled: settled_at.map(settled).transpose()?,
         activity,
+    })
+}
+
+/// What a filter is asked about a dead letter.
+pub const LETTER_HEAD: &str =
+    "uid, run, seq, at, instance, workflow, activity, queue, failure, fingerprint, error";
+
+/// What a filter is asked about a dead letter, from the columns of [`LETTER_HEAD`].
+pub fn letter_head(row: &impl Columns) -> Decoded<LetterHead> {
+    Ok(LetterHead {
+        place: CallCursor { call: call(row)?, at: row.timestamp(3)? },
+        instance: row.string(4)?,
+        workflow: row.string(5)?,
+        activity: row.string(6)?,
+        queue: row.string(7)?,
+        failure: json(row.text(8)?, "failure")?,
+        fingerprint: row.string(9)?,
+        error: row.string(10)?,
     })
 }
 

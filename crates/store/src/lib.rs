@@ -72,8 +72,9 @@ pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 pub use tokens::{TokenRow, TokenWrite, Tokens};
 pub use unresolved::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterState, LetterWrite,
-    PausedCall, PausedFilter, Settled, Unresolved, ledger_from_stored, ledger_to_stored,
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterHead, LetterState,
+    LetterWrite, PausedCall, PausedFilter, Settled, Unresolved, grouped, ledger_from_stored,
+    ledger_to_stored,
 };
 
 /// A future that can be kept in a list.

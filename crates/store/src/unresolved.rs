@@ -5,6 +5,7 @@
 //! is a task that carries the fingerprint while it is paused. Neither list looks at anything else:
 //! each has an index of its own, which calls that are not paused never enter.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +14,7 @@ use resurgam_core::{CallKey, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
 use crate::Answer;
+use crate::bulk::is_of_kind;
 use crate::rows::{AttemptOutcome, AttemptRow, TaskRow};
 
 /// Reading what waits for an operator's decision.
@@ -233,6 +235,16 @@ pub struct DeadLetterFilter {
     pub activity: Option<String>,
     /// Only those that were given up at this time or later.
     pub since: Option<Timestamp>,
+    /// Only of the instances of these ids; empty for all.
+    pub ids: Vec<String>,
+    /// Only of this workflow.
+    pub workflow: Option<String>,
+    /// Only of this queue.
+    pub queue: Option<String>,
+    /// Only those that failed with this type, or with one that descends from it.
+    pub failure_type: Option<String>,
+    /// Only those that failed with this code.
+    pub failure_code: Option<String>,
     /// Only those that a list has behind this place: the next page.
     pub after: Option<CallCursor>,
     /// At most this many; 0 means 100.
@@ -240,11 +252,96 @@ pub struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
+    /// True when no index helps to find them: every letter that is chosen otherwise is looked at.
+    #[doc(hidden)]
+    pub fn looks_at_each(&self) -> bool {
+        let names = [&self.workflow, &self.queue, &self.failure_type, &self.failure_code];
+        !self.ids.is_empty() || names.iter().any(|name| name.is_some())
+    }
+
+    /// True when a letter that is chosen otherwise is among them.
+    #[doc(hidden)]
+    pub fn has(&self, letter: &LetterHead) -> bool {
+        (self.ids.is_empty() || self.ids.contains(&letter.instance))
+            && self.workflow.as_ref().is_none_or(|workflow| letter.workflow == *workflow)
+            && self.queue.as_ref().is_none_or(|queue| letter.queue == *queue)
+            && is_of_kind(
+                Some(&letter.failure),
+                self.failure_type.as_ref(),
+                self.failure_code.as_ref(),
+            )
+    }
+
     /// How many are listed at most.
     #[doc(hidden)]
     pub fn most(&self) -> usize {
         if self.limit == 0 { LIMIT } else { self.limit }
     }
+}
+
+/// What a filter is asked about a dead letter, without its arguments and its attempts.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct LetterHead {
+    pub place: CallCursor,
+    pub instance: String,
+    pub workflow: String,
+    pub activity: String,
+    pub queue: String,
+    pub failure: Failure,
+    pub fingerprint: String,
+    pub error: String,
+}
+
+impl LetterHead {
+    /// What a filter is asked about a letter.
+    pub fn of(letter: &DeadLetter) -> Self {
+        LetterHead {
+            place: CallCursor::of_letter(letter),
+            instance: letter.instance.clone(),
+            workflow: letter.workflow.clone(),
+            activity: letter.activity.clone(),
+            queue: letter.queue.clone(),
+            failure: letter.failure.clone(),
+            fingerprint: letter.fingerprint.clone(),
+            error: letter.error.clone(),
+        }
+    }
+
+    /// A group of one.
+    pub fn group(self) -> CallGroup {
+        CallGroup {
+            fingerprint: self.fingerprint,
+            activity: self.activity,
+            error: self.error,
+            count: 1,
+            oldest: self.place.at,
+            newest: self.place.at,
+            example: self.place.call,
+            instance: self.instance,
+        }
+    }
+}
+
+/// Groups of one by their fingerprints, the largest group first; at most [`GROUPS`].
+#[doc(hidden)]
+pub fn grouped(ones: impl IntoIterator<Item = CallGroup>) -> Vec<CallGroup> {
+    let mut groups: BTreeMap<String, CallGroup> = BTreeMap::new();
+    for one in ones {
+        let Some(group) = groups.get_mut(&one.fingerprint) else {
+            groups.insert(one.fingerprint.clone(), one);
+            continue;
+        };
+        let (count, oldest) = (group.count + 1, group.oldest.min(one.oldest));
+        if (one.newest, one.example) > (group.newest, group.example) {
+            *group = one;
+        }
+        (group.count, group.oldest) = (count, oldest);
+    }
+    let mut groups: Vec<CallGroup> = groups.into_values().collect();
+    groups.sort_by_key(|group| Reverse(group.count));
+    groups.truncate(GROUPS);
+    groups
 }
 
 /// Which paused calls to list.

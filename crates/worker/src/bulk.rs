@@ -8,7 +8,7 @@ mod runs;
 use std::fmt;
 use std::time::Duration;
 
-use resurgam_core::action::{Action, ActionAnswer};
+use resurgam_core::action::{Action, ActionAnswer, Reset, ResetTo};
 use resurgam_core::{CallKey, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{ActionRequest, Message, MessageRow, Status, TaskRow};
 use resurgam_store::{AskedAnswer, BulkRow, CallFilter, CallStatus};
@@ -280,11 +280,26 @@ impl ToAsk {
     }
 }
 
-/// What became of a call that was tried first.
+/// Whose outcome a job waits for before it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToTry {
+    /// A call.
+    Call(CallKey),
+    /// What a run that goes on from a place in the one before it asks for there: its first call or
+    /// child from that place on.
+    AtCut(RunKey),
+    /// A run.
+    Run(RunKey),
+    /// The instance that began again in place of this one, by the request of this id.
+    Restarted { uid: Uid, request: String },
+}
+
+/// What became of one that was tried first.
 #[derive(Clone, Debug)]
-pub enum TriedCall {
-    /// Its run is open, and is about to make it or to hear how it ended.
+pub enum Tried {
+    /// It is open. A call may be one that its run is about to make, or to hear the end of.
     Ahead,
+    /// It is a call that has not ended.
     Open(Box<TaskRow>),
     Completed,
     /// It failed, or is gone; for people.
@@ -545,7 +560,43 @@ impl BulkJob {
 
     /// True when those that come first are to succeed, and not only to be done.
     fn is_tried(&self) -> bool {
-        matches!(self.action, Action::Retry { .. } | Action::Resume { .. } | Action::Redrive(_))
+        matches!(
+            self.action,
+            Action::Retry { .. }
+                | Action::Resume { .. }
+                | Action::Redrive(_)
+                | Action::Restart
+                | Action::Reset(_)
+        )
+    }
+
+    /// Those that are to succeed before the job goes on. A call that is redriven has the same place
+    /// in the run that follows.
+    ///
+    /// | action                                    | what is to succeed                            |
+    /// |-------------------------------------------|-----------------------------------------------|
+    /// | `retry`, `resume`                         | the next attempt of the call                  |
+    /// | `redrive`, `redrive_as_new`               | the first attempt of the call made anew       |
+    /// | `reset` to the last failure, or to a call | the first attempt of what is made there anew  |
+    /// | `reset` to an event                       | the run that follows                          |
+    /// | `restart`                                 | the first run of the instance that follows    |
+    ///
+    /// The last failure, or the call, is what somebody has mended, and it shows soon whether that
+    /// helped. Of an event nobody knows what it is about.
+    pub(crate) fn to_try(&self) -> Vec<ToTry> {
+        let next = |run: RunKey| RunKey { run: run.run.saturating_add(1), ..run };
+        let of = |Sent { call, .. }: &Sent| match &self.action {
+            Action::Redrive(_) => ToTry::Call(next(call.run).call(call.seq)),
+            Action::Reset(Reset { to: ResetTo::LastFailure | ResetTo::Before(_), .. }) => {
+                ToTry::AtCut(next(call.run))
+            }
+            Action::Reset(Reset { to: ResetTo::Event(_), .. }) => ToTry::Run(next(call.run)),
+            Action::Restart => {
+                ToTry::Restarted { uid: call.run.uid, request: self.request_id(*call) }
+            }
+            _ => ToTry::Call(*call),
+        };
+        self.page.iter().map(of).collect()
     }
 
     /// Why nothing came of what was asked for.
@@ -576,28 +627,29 @@ impl BulkJob {
     }
 
     /// Those that were tried first were looked at.
-    pub(crate) fn judges(&mut self, found: &[TriedCall]) -> Verdict {
+    pub(crate) fn judges(&mut self, found: &[Tried]) -> Verdict {
         let resets = matches!(
             self.action,
             Action::Retry { reset: true, .. }
                 | Action::Resume { reset: true, .. }
                 | Action::Redrive(_)
                 | Action::RedriveAsNew
+                | Action::Reset(_)
         );
         let mut verdict = Verdict::Succeeded;
         for (sent, found) in self.page.iter().zip(found) {
             match found {
-                TriedCall::Completed => {}
-                TriedCall::Failed(why) => {
+                Tried::Completed => {}
+                Tried::Failed(why) => {
                     verdict = Verdict::Failed(why.clone());
                     break;
                 }
-                TriedCall::Open(task) if has_failed(task, sent, resets) => {
+                Tried::Open(task) if has_failed(task, sent, resets) => {
                     let name = format!("{}#{}", task.name, task.call.seq);
                     verdict = Verdict::Failed(format!("{name} failed again"));
                     break;
                 }
-                TriedCall::Open(_) | TriedCall::Ahead => verdict = Verdict::Waits,
+                Tried::Open(_) | Tried::Ahead => verdict = Verdict::Waits,
             }
         }
         match &verdict {

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, EventKind, RunKey, Uid};
-use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, TaskRecord};
+use resurgam_core::event::{Initiator, RunContinued};
+use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Uid};
+use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, Status, TaskRecord};
 use resurgam_store::{CallCursor, CallPage, DeadLetter, LetterState, Result, Store};
 
 use crate::bulk::{
-    BulkTarget, RunAgain, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text, redriven_id,
+    BulkTarget, RunAgain, RunFilter, ToAsk, ToTry, Tried, call_of_text, call_to_text, redriven_id,
 };
+use crate::handle::Outcome;
 use crate::node::{Found, Input, InstanceActions, JOBS, StoreRequest};
 
 /// How many bytes of arguments a page of dead letters has at most, unless the first one has more.
@@ -28,8 +30,8 @@ impl StoreRequest {
             StoreRequest::BulkAnswers { job, asked } => {
                 Some(Input::BulkAnswers { job, answers: store.answers(asked).await? })
             }
-            StoreRequest::BulkTried { job, calls } => {
-                Some(Input::BulkTried { job, found: tried_calls(store, &calls).await? })
+            StoreRequest::BulkTried { job, tried } => {
+                Some(Input::BulkTried { job, found: what_came_of(store, &tried).await? })
             }
             StoreRequest::Actions { asked } => {
                 Some(Input::ActionsRead { found: asked_tasks(store, &asked).await? })
@@ -189,39 +191,133 @@ async fn with_such_calls(
     Ok(found.map(|(row, _)| row).collect())
 }
 
-/// What became of calls that were tried.
-async fn tried_calls(store: &dyn Store, calls: &[CallKey]) -> Result<Vec<TriedCall>> {
-    let open = store.tasks_of(calls.into()).await?;
-    let mut open: BTreeMap<CallKey, _> = open.into_iter().map(|task| (task.call, task)).collect();
-    let mut found = Vec::new();
-    for call in calls {
-        found.push(match open.remove(call) {
-            Some(task) => TriedCall::Open(Box::new(task)),
-            None => ended_call(store, *call).await?,
+/// What became of those that were tried.
+async fn what_came_of(store: &dyn Store, tried: &[ToTry]) -> Result<Vec<Tried>> {
+    let mut found = Vec::with_capacity(tried.len());
+    for tried in tried {
+        found.push(match tried {
+            ToTry::Call(call) => tried_call(store, *call).await?,
+            ToTry::AtCut(run) => tried_at_cut(store, *run).await?,
+            ToTry::Run(run) => match store.instance(run.uid).await? {
+                Some(row) => tried_run(store, *run, &row).await?,
+                None => deleted(),
+            },
+            ToTry::Restarted { uid, request } => tried_again(store, *uid, request).await?,
         });
     }
     Ok(found)
 }
 
-/// How a call ended.
-async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
-    let told = |event: &EventKind| match event {
-        EventKind::ActivityCompleted(done) if done.activity == call.seq => {
-            Some(TriedCall::Completed)
+fn deleted() -> Tried {
+    Tried::Failed("its instance was deleted".to_string())
+}
+
+/// What became of a call.
+async fn tried_call(store: &dyn Store, call: CallKey) -> Result<Tried> {
+    let open = store.tasks_of([call].into()).await?;
+    match open.into_iter().next() {
+        Some(task) => Ok(Tried::Open(Box::new(task))),
+        None => ended_call(store, call).await,
+    }
+}
+
+/// What became of the first call, or child, that a run has made behind what it has from the one
+/// before it. Where it makes none there, how it ends itself is what counts.
+async fn tried_at_cut(store: &dyn Store, run: RunKey) -> Result<Tried> {
+    let Some(row) = store.instance(run.uid).await? else { return Ok(deleted()) };
+    let events = store.history(run).await?;
+    let Some((made, is_call)) = first_made(&events) else {
+        return tried_run(store, run, &row).await;
+    };
+    if let Some(ended) = events.iter().find_map(|event| end_of(made, &event.kind)) {
+        return Ok(ended);
+    }
+    // A run that is over may have left it open, and one that is blocked hears of no end.
+    let goes_on = row.run == run.run && matches!(row.status, Status::Running | Status::Paused);
+    match (goes_on, is_call) {
+        (true, true) => tried_call(store, run.call(made)).await,
+        (true, false) => Ok(Tried::Ahead),
+        (false, _) => tried_run(store, run, &row).await,
+    }
+}
+
+/// The first call or child that a run has made behind what it has from the one before it, and
+/// whether it is a call.
+fn first_made(events: &[Event]) -> Option<(Seq, bool)> {
+    let EventKind::RunStarted(started) = &events.first()?.kind else { return None };
+    let from = started.lineage.copied.last().map_or(Seq::FIRST, |copied| copied.before);
+    events.iter().skip_while(|event| event.seq < from).find_map(|event| match event.kind {
+        EventKind::ActivityScheduled(_) => Some((event.seq, true)),
+        EventKind::ChildStarted(_) => Some((event.seq, false)),
+        _ => None,
+    })
+}
+
+/// How a run ended, of the instance whose row this is.
+async fn tried_run(store: &dyn Store, run: RunKey, row: &InstanceRow) -> Result<Tried> {
+    let id = &row.id;
+    let failed = |failure: &Failure| Tried::Failed(format!("{id} failed again: {failure}"));
+    if row.run == run.run {
+        return Ok(match (row.status, Outcome::of(row)) {
+            (Status::Completed, _) => Tried::Completed,
+            (Status::Failed, Some(Outcome::Failed(failure))) => failed(&failure),
+            (Status::Blocked, _) => {
+                let why = row.error.as_deref().unwrap_or_default();
+                Tried::Failed(format!("{id} is blocked: {why}"))
+            }
+            (Status::Running | Status::Paused, _) => Tried::Ahead,
+            (status, _) => Tried::Failed(format!("{id} was {}", status.name())),
+        });
+    }
+    let events = store.history(run).await?;
+    Ok(match events.last().map(|event| &event.kind) {
+        Some(EventKind::RunContinued(RunContinued { initiator, failure, .. })) => {
+            match (initiator, failure) {
+                (Initiator::Workflow, _) => Tried::Completed,
+                (Initiator::RetryPolicy, Some(failure)) => failed(failure),
+                (Initiator::RetryPolicy, None) => Tried::Failed(format!("{id} failed again")),
+                (Initiator::Reset, _) => Tried::Failed(format!("{id} was reset once more")),
+            }
         }
-        EventKind::ActivityFailed(failed) if failed.activity == call.seq => {
-            Some(TriedCall::Failed(failed.failure.to_string()))
+        _ => Tried::Failed(format!("the history of run {} of {id} is gone", run.run)),
+    })
+}
+
+/// How the first run ended of the instance that began again in place of another one.
+async fn tried_again(store: &dyn Store, before: Uid, request: &str) -> Result<Tried> {
+    let Some(before) = store.instance(before).await? else { return Ok(deleted()) };
+    let Some(row) = store.find(&before.id).await? else { return Ok(deleted()) };
+    match store.action(row.uid, request).await? {
+        Some(_) => tried_run(store, RunKey::first(row.uid), &row).await,
+        None => Ok(Tried::Failed(format!("the id {} was taken over by a later start", row.id))),
+    }
+}
+
+/// How a call, or a child, ended, where this event says so.
+fn end_of(made: Seq, event: &EventKind) -> Option<Tried> {
+    match event {
+        EventKind::ActivityCompleted(done) if done.activity == made => Some(Tried::Completed),
+        EventKind::ActivityFailed(failed) if failed.activity == made => {
+            Some(Tried::Failed(failed.failure.to_string()))
         }
-        EventKind::ActivityCancelled { activity, .. } if *activity == call.seq => {
-            Some(TriedCall::Failed(format!("call #{activity} was cancelled")))
+        EventKind::ActivityCancelled { activity, .. } if *activity == made => {
+            Some(Tried::Failed(format!("call #{activity} was cancelled")))
+        }
+        EventKind::ChildCompleted { child, .. } if *child == made => Some(Tried::Completed),
+        EventKind::ChildFailed { child, failure } if *child == made => {
+            Some(Tried::Failed(failure.to_string()))
         }
         _ => None,
-    };
+    }
+}
+
+/// How a call ended that has no task.
+async fn ended_call(store: &dyn Store, call: CallKey) -> Result<Tried> {
     // Its run may not have heard of it.
     for row in store.messages(call.run.uid).await? {
         if let Message::Result { run, event } = &row.body
             && *run == call.run.run
-            && let Some(ended) = told(event)
+            && let Some(ended) = end_of(call.seq, event)
         {
             return Ok(ended);
         }
@@ -229,13 +325,13 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
     // In this order: what ends a run ends its calls in the same commit.
     let of = store.instance(call.run.uid).await?;
     let events = store.history(call.run).await?;
-    if let Some(ended) = events.iter().find_map(|event| told(&event.kind)) {
+    if let Some(ended) = events.iter().find_map(|event| end_of(call.seq, &event.kind)) {
         return Ok(ended);
     }
     // Its run is about to make it, or has done so since its task was looked for.
     let is_open = of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed());
     Ok(match is_open {
-        true => TriedCall::Ahead,
-        false => TriedCall::Failed(format!("call #{} ended with its run", call.seq)),
+        true => Tried::Ahead,
+        false => Tried::Failed(format!("call #{} ended with its run", call.seq)),
     })
 }

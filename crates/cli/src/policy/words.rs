@@ -106,11 +106,18 @@ pub(crate) fn end(policy: &RetryPolicy, limit: Limit, exhausted: &Exhausted) -> 
         Limit::Unlimited => None,
     };
     let total = policy.timeouts.total.map(|max| format!("{} after being scheduled", Human(max)));
+    // The end of the whole time is no exhaustion: of what may follow, only a dead letter does.
+    let is_apart = !matches!(exhausted, Exhausted::Fail | Exhausted::DeadLetter);
+    let (apart, total) = if is_apart { (total, None) } else { (None, total) };
     let ends: Vec<String> = [attempts, deadline(policy), total].into_iter().flatten().collect();
-    if ends.is_empty() {
-        return "never gives up".into();
+    match (ends.is_empty(), apart) {
+        (true, None) => "never gives up".into(),
+        (true, Some(total)) => format!("fails {total}"),
+        (false, None) => format!("gives up {}{}", ends.join(", or "), outcome(exhausted)),
+        (false, Some(total)) => {
+            format!("gives up {}{}; fails {total}", ends.join(", or "), outcome(exhausted))
+        }
     }
-    format!("gives up {}{}", ends.join(", or "), outcome(exhausted))
 }
 
 fn deadline(policy: &RetryPolicy) -> Option<String> {
@@ -381,6 +388,26 @@ mod tests {
             (
                 json!({"timeouts": {"total": "1h"}, "on_exhausted": "dead_letter"}),
                 "gives up after attempt 10, or 1h after being scheduled, then keeps a dead letter",
+            ),
+            (
+                json!({"timeouts": {"total": "1h"}, "on_exhausted": "pause"}),
+                "gives up after attempt 10, then waits for an operator; fails 1h after being \
+                 scheduled",
+            ),
+            (
+                json!({
+                    "timeouts": {"total": "1h"}, "max_elapsed": "30m",
+                    "on_exhausted": {"fallback": {"value": 7}},
+                }),
+                "gives up after attempt 10, or when the next attempt would begin later than 30m \
+                 after the call was scheduled, then returns 7; fails 1h after being scheduled",
+            ),
+            (
+                json!({
+                    "max_attempts": "unlimited", "timeouts": {"total": "1h"},
+                    "on_exhausted": "compensate",
+                }),
+                "fails 1h after being scheduled",
             ),
         ] {
             let policy = policy(&config);

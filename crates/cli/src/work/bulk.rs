@@ -1,5 +1,6 @@
 //! Actions on many calls, or on many runs: which ones, how they are told, and `resurgam bulk`.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use resurgam::{
     Action, BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client,
     Refused, RunFilter, Status, Timestamp,
 };
+
+use resurgam_core::schedule::time_text;
 
 use super::groups::{self, name_of};
 use super::listing::{List, Listed};
@@ -363,8 +366,8 @@ async fn followed(client: &Client, job: &BulkJob, json: bool) -> Result<BulkJob,
         }
         let Some(job) = client.bulk_job(&job.id).await?.filter(|_| !json) else { continue };
         let text = match draws {
-            true => format!("\r{}\x1b[K", bar(&job)),
-            false => format!("{}: {}\n", job.id, progress(&job)),
+            true => format!("\r{}\x1b[K", bar(Progress::of(&job))),
+            false => format!("{}: {}\n", job.id, Progress::of(&job)),
         };
         drawn = draws;
         // Nobody reads standard error: then nobody wants to know.
@@ -376,23 +379,36 @@ async fn followed(client: &Client, job: &BulkJob, json: bool) -> Result<BulkJob,
     Ok(ended?)
 }
 
-/// `[######....]  60 of 100, 3 refused`
-fn bar(job: &BulkJob) -> String {
+/// How far a job has come: `60 of 100, 3 refused`.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    done: u64,
+    all: u64,
+    refused: u64,
+}
+
+impl Progress {
+    fn of(job: &BulkJob) -> Self {
+        let done = job.counts.changed + job.counts.refused;
+        Progress { done, all: expected(job), refused: job.counts.refused }
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Progress { done, all, refused } = self;
+        write!(f, "{done} of {all}")?;
+        if *refused > 0 { write!(f, ", {refused} refused") } else { Ok(()) }
+    }
+}
+
+/// `[##################............] 60 of 100, 3 refused`
+fn bar(progress: Progress) -> String {
     const WIDTH: u64 = 30;
-    let (done, all) = (done(job), expected(job));
+    let Progress { done, all, .. } = progress;
     let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH).min(WIDTH) as usize;
     let bar: String = "#".repeat(filled) + &".".repeat(WIDTH as usize - filled);
-    format!("[{bar}] {}", progress(job))
-}
-
-fn progress(job: &BulkJob) -> String {
-    let (done, all, refused) = (done(job), expected(job), job.counts.refused);
-    let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
-    format!("{done} of {all}{refused}")
-}
-
-fn done(job: &BulkJob) -> u64 {
-    job.counts.changed + job.counts.refused
+    format!("[{bar}] {progress}")
 }
 
 fn expected(job: &BulkJob) -> u64 {
@@ -492,28 +508,67 @@ fn form(job: &BulkJob) -> Form {
 
 /// What a job is about, in a few words.
 fn about(job: &BulkJob) -> String {
-    let (ids, parts) = match &job.target {
+    let mut about = About::default();
+    match &job.target {
         BulkTarget::Calls(filter) => {
-            let status = filter.status.map(|status| status.name().to_string());
-            let CallFilter { activity, workflow, fingerprint, .. } = filter;
-            let (kind, code) = (&filter.failure_type, &filter.failure_code);
-            let parts = [activity, workflow, &status, kind, code, fingerprint];
-            (filter.ids.len(), parts.into_iter().flatten().cloned().collect::<Vec<_>>())
+            about.names([&filter.activity, &filter.workflow]);
+            about.parts.extend(filter.status.map(|status| status.name().to_string()));
+            about.names([&filter.failure_type, &filter.failure_code, &filter.fingerprint]);
+            about.tag(&filter.tag);
+            about.called("queue", &filter.queue);
+            about.since("started", filter.started_since);
+            about.since("failed", filter.failed_since);
+            about.since("paused", filter.paused_since);
+            about.ids(&filter.ids);
         }
         BulkTarget::Runs(filter) => {
-            let RunFilter { workflow, activity, failure_type, failure_code, .. } = filter;
-            let parts = [workflow, activity, failure_type, failure_code];
-            let status = filter.status.iter().map(|status| status.name().to_string());
-            let parts = parts.into_iter().flatten().cloned().chain(status);
-            (filter.ids.len(), parts.collect())
+            about.names([&filter.workflow, &filter.activity]);
+            about.names([&filter.failure_type, &filter.failure_code]);
+            about.parts.extend(filter.status.iter().map(|status| status.name().to_string()));
+            about.tag(&filter.tag);
+            about.called("queue", &filter.queue);
+            about.since("started", filter.started_since);
+            about.since("failed", filter.failed_since);
+            about.ids(&filter.ids);
         }
         BulkTarget::Letters(filter) => {
-            let parts = filter.activity.iter().chain(&filter.fingerprint).cloned();
-            (0, ["dead letters".to_string()].into_iter().chain(parts).collect())
+            about.parts.push("dead letters".to_string());
+            about.names([&filter.activity, &filter.workflow, &filter.fingerprint]);
+            about.names([&filter.failure_type, &filter.failure_code]);
+            about.called("queue", &filter.queue);
+            about.since("given up", filter.since);
+            about.ids(&filter.ids);
         }
-    };
-    let ids = (ids > 0).then(|| format!("{ids} ids"));
-    parts.into_iter().chain(ids).collect::<Vec<_>>().join(" ")
+    }
+    about.parts.join(" ")
+}
+
+/// The words that say which ones are meant. Names that can be told by their looks come alone.
+#[derive(Default)]
+struct About {
+    parts: Vec<String>,
+}
+
+impl About {
+    fn names<const N: usize>(&mut self, names: [&Option<String>; N]) {
+        self.parts.extend(names.into_iter().flatten().cloned());
+    }
+
+    fn called(&mut self, what: &str, name: &Option<String>) {
+        self.parts.extend(name.iter().map(|name| format!("{what} {name}")));
+    }
+
+    fn tag(&mut self, tag: &Option<(String, String)>) {
+        self.parts.extend(tag.iter().map(|(name, value)| format!("{name}={value}")));
+    }
+
+    fn since(&mut self, what: &str, since: Option<Timestamp>) {
+        self.parts.extend(since.map(|since| format!("{what} since {}", time_text(since))));
+    }
+
+    fn ids(&mut self, ids: &[String]) {
+        self.parts.extend((!ids.is_empty()).then(|| format!("{} ids", ids.len())));
+    }
 }
 
 impl Command {
@@ -563,7 +618,7 @@ impl Listed for BulkJob {
             self.action.name().replace('_', "-"),
             printable(&about(self)),
             self.state().name().to_string(),
-            progress(self),
+            Progress::of(self).to_string(),
             times.age(self.created_at, now),
             printable(&self.by),
         ]
@@ -604,7 +659,7 @@ impl ShowArgs {
                 about(&job),
                 job.by,
                 job.state().name(),
-                progress(&job)
+                Progress::of(&job)
             );
             output.stdout = printable(head.trim_end()) + "\n" + &output.stdout;
         }
@@ -638,4 +693,21 @@ impl StopArgs {
 fn unknown(verb: &str, id: &str) -> Trouble {
     let message = format!("{verb} {id}: there is no such action on many");
     Mistake::new(message).hint("`resurgam bulk list` lists them").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn a_bar_says_how_far_a_job_has_come() {
+        let of = |done, all, refused| bar(Progress { done, all, refused });
+        assert_eq!(of(0, 100, 0), "[..............................] 0 of 100");
+        assert_eq!(of(60, 100, 3), "[##################............] 60 of 100, 3 refused");
+        assert_eq!(of(99, 100, 0), "[#############################.] 99 of 100");
+        assert_eq!(of(100, 100, 0), "[##############################] 100 of 100");
+        assert_eq!(of(0, 0, 0), "[##############################] 0 of 0");
+    }
 }

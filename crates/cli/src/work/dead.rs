@@ -12,7 +12,7 @@ use resurgam_graph::{NodeCall, without_secrets};
 
 use super::bulk::Who;
 use super::forms;
-use super::groups::{self, Chosen, Pages, Which, name_of};
+use super::groups::{self, Chosen, Letters, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
 use crate::database::DbArgs;
 use crate::exit::Exit;
@@ -43,6 +43,8 @@ pub(crate) enum Command {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    letters: Letters,
     /// Those of which this became: open, redriven or discarded
     #[arg(long, default_value = "open", value_parser = state)]
     state: LetterState,
@@ -86,6 +88,8 @@ pub(crate) struct ShowArgs {
 pub(crate) struct RedriveArgs {
     #[command(flatten)]
     chosen: Chosen,
+    #[command(flatten)]
+    letters: Letters,
     /// Run the activity by itself, apart from the workflow that called it
     #[arg(long, conflicts_with = "new_key")]
     as_new: bool,
@@ -107,6 +111,8 @@ pub(crate) struct RedriveArgs {
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
     chosen: Chosen,
+    #[command(flatten)]
+    letters: Letters,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -138,20 +144,23 @@ impl Command {
     }
 }
 
-fn filter(which: &Which, now: Timestamp) -> DeadLetterFilter {
-    DeadLetterFilter {
+fn filter(which: &Which, letters: &Letters, now: Timestamp) -> DeadLetterFilter {
+    letters.narrows(DeadLetterFilter {
         fingerprint: which.fingerprint.clone(),
         activity: which.activity.clone(),
         since: which.since(now),
         ..DeadLetterFilter::default()
-    }
+    })
 }
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (self.pages.limit as usize, "no dead letters");
         let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
-        let of = |now| DeadLetterFilter { state: self.state, ..filter(&self.which, now) };
+        let of = |now| {
+            let filter = filter(&self.which, &self.letters, now);
+            DeadLetterFilter { state: self.state, ..filter }
+        };
         let groups = async |client: &Client, now, _| Ok(client.dead_letter_groups(of(now)).await?);
         let each = async |client: &Client, now, limit| {
             let page = DeadLetterFilter { after: self.pages.after, limit, ..of(now) };
@@ -344,21 +353,22 @@ fn form(letter: &DeadLetter) -> Form {
 
 impl RedriveArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let RedriveArgs { chosen, as_new, new_key, db, json } = self;
+        let RedriveArgs { chosen, letters, as_new, new_key, db, json } = self;
         let acted = async |client: &Client| {
             let Who { by, reason } = chosen.who();
-            let Some(one) = chosen.one("redrive")? else {
+            let Some(one) = chosen.one("redrive", Some(&letters))? else {
                 let now = client.handle().now();
-                let mut redrive = client.redrive_all(filter(&chosen.which, now));
+                let mut redrive = client.redrive_all(filter(&chosen.which, &letters, now));
                 redrive = if as_new { redrive.as_new() } else { redrive };
                 redrive = if new_key { redrive.new_key() } else { redrive };
-                return chosen.how.carry_out(client, redrive, chosen.who(), json).await;
+                return chosen.carry_out(client, redrive, json).await;
             };
             let mut redrive = client.redrive(letter_of(client, "redrive", one).await?);
             redrive = if as_new { redrive.as_new() } else { redrive };
             redrive = if new_key { redrive.new_key() } else { redrive };
             redrive = by.into_iter().fold(redrive, |act, by| act.by(by));
             redrive = reason.into_iter().fold(redrive, |act, reason| act.reason(reason));
+            redrive = chosen.request_id.iter().fold(redrive, |act, id| act.request_id(id));
             Ok(groups::answered(&redrive.await?, json))
         };
         db.ask(acted).await
@@ -367,14 +377,19 @@ impl RedriveArgs {
 
 impl DiscardArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let DiscardArgs { chosen, db, json } = self;
+        let DiscardArgs { chosen, letters, db, json } = self;
         let acted = async |client: &Client| {
             let Who { by, reason } = chosen.who();
-            let Some(one) = chosen.one("discard")? else {
+            let Some(one) = chosen.one("discard", Some(&letters))? else {
                 let now = client.handle().now();
-                let discard = client.discard(filter(&chosen.which, now));
-                return chosen.how.carry_out(client, discard, chosen.who(), json).await;
+                let discard = client.discard(filter(&chosen.which, &letters, now));
+                return chosen.carry_out(client, discard, json).await;
             };
+            if chosen.request_id.is_some() {
+                let message = "discard one letter: a request id is for many".to_string();
+                let hint = "leave it out: when it was discarded before, the answer says by whom";
+                return Err(Mistake::new(message).hint(hint).into());
+            }
             let mut discard = client.discard_one(letter_of(client, "discard", one).await?);
             discard = by.into_iter().fold(discard, |act, by| act.by(by));
             discard = reason.into_iter().fold(discard, |act, reason| act.reason(reason));

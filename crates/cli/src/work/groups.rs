@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use resurgam::{Acted, CallCursor, CallGroup, CallKey, Client, RunKey, Seq, Timestamp};
+use resurgam::{
+    Acted, BulkAct, CallCursor, CallGroup, CallKey, Client, DeadLetterFilter, RunKey, Seq,
+    Timestamp,
+};
 use resurgam_core::duration;
 
 use super::bulk::{How, Who};
@@ -37,6 +40,45 @@ impl Which {
 
     fn chooses(&self) -> bool {
         self.fingerprint.is_some() || self.activity.is_some() || self.since.is_some()
+    }
+}
+
+/// What else narrows dead letters.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Letters {
+    /// Only of this instance; more than once for several
+    #[arg(long = "id", value_name = "ID")]
+    ids: Vec<String>,
+    /// Only of this workflow
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// Only of this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Only those that failed with this type, or with one that descends from it
+    #[arg(long, value_name = "TYPE")]
+    failure_type: Option<String>,
+    /// Only those that failed with this code
+    #[arg(long, value_name = "CODE")]
+    failure_code: Option<String>,
+}
+
+impl Letters {
+    /// The filter, narrowed by this.
+    pub(super) fn narrows(&self, filter: DeadLetterFilter) -> DeadLetterFilter {
+        DeadLetterFilter {
+            ids: self.ids.clone(),
+            workflow: self.workflow.clone(),
+            queue: self.queue.clone(),
+            failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            ..filter
+        }
+    }
+
+    pub(super) fn chooses(&self) -> bool {
+        let names = [&self.workflow, &self.queue, &self.failure_type, &self.failure_code];
+        !self.ids.is_empty() || names.iter().any(|name| name.is_some())
     }
 }
 
@@ -82,6 +124,9 @@ pub(super) struct Chosen {
     /// Why, for those who look at it later
     #[arg(long)]
     pub(super) reason: Option<String>,
+    /// What makes a repeated request one: it gets the first answer
+    #[arg(long, value_name = "ID")]
+    pub(super) request_id: Option<String>,
 }
 
 impl Chosen {
@@ -90,24 +135,43 @@ impl Chosen {
         Who { by: self.by.as_deref(), reason: self.reason.as_deref() }
     }
 
+    /// Does it to all that are chosen, or says what it would be done to.
+    pub(super) async fn carry_out(
+        &self,
+        client: &Client,
+        act: BulkAct,
+        json: bool,
+    ) -> Result<Output, Trouble> {
+        let act = self.request_id.iter().fold(act, |act, id| act.request_id(id));
+        self.how.carry_out(client, act, self.who(), json).await
+    }
+
     /// The names of the one that is named: its instance, or what identifies it for ever, and its
-    /// name in histories. Nobody means everything by saying nothing.
-    pub(super) fn one(&self, verb: &str) -> Result<Option<(&str, Option<&str>)>, Trouble> {
+    /// name in histories. Nobody means everything by saying nothing. `others` choose, too, where
+    /// there are such options.
+    pub(super) fn one(
+        &self,
+        verb: &str,
+        others: Option<&Letters>,
+    ) -> Result<Option<(&str, Option<&str>)>, Trouble> {
+        let others_choose = others.is_some_and(Letters::chooses);
         match (&self.id, &self.call) {
             (Some(id), None) if is_fingerprint(id) => {
                 let message = format!("{verb} a call of {id}: this is the fingerprint of a group");
                 Err(Mistake::new(message).hint(format!("write --fingerprint {id}")).into())
             }
-            (Some(id), _) if self.how.is_given() => {
+            (Some(id), _) if self.how.is_given() || others_choose => {
                 let message = format!("{verb} a call of {id}: options for many, and one is named");
                 Err(Mistake::new(message).hint("leave out the name, or the options").into())
             }
             (Some(id), call) => Ok(Some((id, call.as_deref()))),
-            (None, _) if self.which.chooses() || self.all => Ok(None),
+            (None, _) if self.which.chooses() || others_choose || self.all => Ok(None),
             (None, _) => {
                 let message = format!("{verb}: nobody says which calls");
-                let hint = "name one, or choose with --fingerprint, --activity or --since; --all is \
-                            every one";
+                let more = if others.is_some() { "--since and others" } else { "--since" };
+                let hint = format!(
+                    "name one, or choose with --fingerprint, --activity or {more}; --all is every one"
+                );
                 Err(Mistake::new(message).hint(hint).into())
             }
         }

@@ -220,13 +220,13 @@ async fn act(
     message: Option<String>,
 ) -> Result<Output, Trouble> {
     let acted = async |client: &Client| {
-        let Some((id, name)) = chosen.one(verb)? else {
+        let Some((id, name)) = chosen.one(verb, None)? else {
             let of = filter(&chosen.which, client.handle().now());
             let act = match &message {
                 Some(message) => client.fail_paused(of, message),
                 None => client.resume_paused(of),
             };
-            return chosen.how.carry_out(client, act, chosen.who(), json).await;
+            return chosen.carry_out(client, act, json).await;
         };
         let call = match (name, call::key(id)) {
             (Some(name), _) => client.call(id, name),
@@ -252,6 +252,7 @@ async fn act(
         let Who { by, reason } = chosen.who();
         act = by.into_iter().fold(act, |act, by| act.by(by));
         act = reason.into_iter().fold(act, |act, reason| act.reason(reason));
+        act = chosen.request_id.iter().fold(act, |act, id| act.request_id(id));
         Ok(groups::answered(&act.await?, json))
     };
     db.ask(acted).await

@@ -83,6 +83,7 @@ async fn letters(
         since: time("from", query.from.as_deref())?,
         after: place(query.cursor.as_deref(), &query)?,
         limit: length + 1,
+        ..DeadLetterFilter::default()
     };
     if grouped(query.group.as_deref())? {
         let found = api.client.dead_letter_groups(filter).await?;

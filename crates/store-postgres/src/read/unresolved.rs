@@ -4,10 +4,11 @@
 //! and the example of each is looked up in the same round trip.
 
 use resurgam_core::{CallKey, Shard, Timestamp};
-use resurgam_store::decode::{self, DEAD_LETTER, TASK};
+use resurgam_store::decode::{self, DEAD_LETTER, LETTER_HEAD, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, PausedCall, PausedFilter, Result,
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterHead, PausedCall,
+    PausedFilter, Result, grouped,
 };
 
 use super::{many, one, shards};
@@ -15,6 +16,9 @@ use crate::decode::{Columns, Decoded, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
+
+/// How many letters are looked at in one go.
+const LOOKED_AT: usize = 1_000;
 
 /// What every fingerprint comes before.
 const LAST: &str = "\u{10FFFF}";
@@ -38,7 +42,14 @@ pub(crate) async fn dead_letters(
     pool: &Pool,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<DeadLetter>> {
-    listed(pool, filter, DEAD_LETTER, |row| decode::dead_letter(&row)).await
+    if !filter.looks_at_each() {
+        return listed(pool, filter, DEAD_LETTER, |row| decode::dead_letter(&row)).await;
+    }
+    let mut letters = Vec::new();
+    for at in dead_letter_places(pool, filter).await? {
+        letters.extend(dead_letter(pool, at.call).await?);
+    }
+    Ok(letters)
 }
 
 /// Where dead letters stand in their list, the newest first.
@@ -46,6 +57,9 @@ pub(crate) async fn dead_letter_places(
     pool: &Pool,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<CallCursor>> {
+    if filter.looks_at_each() {
+        return looked_at(pool, filter, filter.most(), |head| head.place).await;
+    }
     listed(pool, filter, "uid, run, seq, at", |row| {
         Ok(CallCursor { call: decode::call(&row)?, at: row.timestamp(3)? })
     })
@@ -77,6 +91,29 @@ async fn listed<T>(
     many(pool, Table::DeadLetter, list, decode).await
 }
 
+/// Something of each letter that is chosen by what no index knows, at most so many: those that are
+/// chosen otherwise are looked at, a bounded number at a time.
+async fn looked_at<T>(
+    pool: &Pool,
+    filter: &DeadLetterFilter,
+    most: usize,
+    of: impl Fn(LetterHead) -> T,
+) -> Result<Vec<T>> {
+    let mut page = DeadLetterFilter { limit: LOOKED_AT, ..filter.clone() };
+    let mut found = Vec::new();
+    loop {
+        let heads = listed(pool, &page, LETTER_HEAD, |row| decode::letter_head(&row)).await?;
+        // A page that is not full may have had rows that cannot be read.
+        let Some(last) = heads.last() else { return Ok(found) };
+        page.after = Some(last.place);
+        let matching = heads.into_iter().filter(|head| filter.has(head)).map(&of);
+        found.extend(matching.take(most.saturating_sub(found.len())));
+        if found.len() >= most {
+            return Ok(found);
+        }
+    }
+}
+
 /// When the oldest dead letter was written.
 pub(crate) async fn oldest_dead_letter(pool: &Pool) -> Result<Option<Timestamp>> {
     let what = "look for the oldest dead letter";
@@ -89,6 +126,10 @@ pub(crate) async fn dead_letter_groups(
     pool: &Pool,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<CallGroup>> {
+    if filter.looks_at_each() {
+        let all = DeadLetterFilter { after: None, ..filter.clone() };
+        return Ok(grouped(looked_at(pool, &all, usize::MAX, LetterHead::group).await?));
+    }
     let DeadLetterFilter { state, fingerprint, activity, .. } = filter;
     let sql = "
         SELECT e.uid, e.run, e.seq, g.fingerprint, g.count, g.oldest, g.newest, e.activity, e.error,

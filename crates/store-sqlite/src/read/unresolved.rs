@@ -4,16 +4,20 @@
 //! the example of each is looked up by itself.
 
 use resurgam_core::{CallKey, Timestamp};
-use resurgam_store::decode::{self, Columns, DEAD_LETTER, TASK};
+use resurgam_store::decode::{self, Columns, DEAD_LETTER, LETTER_HEAD, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, PausedCall, PausedFilter, Result,
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterHead, PausedCall,
+    PausedFilter, Result, grouped,
 };
 use rusqlite::params;
 
 use super::Reading;
 use crate::decode::Fetched;
 use crate::encode::whole;
+
+/// How many letters are looked at in one go.
+const LOOKED_AT: usize = 1_000;
 
 /// What every fingerprint comes before.
 const LAST: &str = "\u{10FFFF}";
@@ -33,7 +37,14 @@ pub(crate) fn dead_letters(
     reading: &mut Reading<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<DeadLetter>> {
-    listed(reading, filter, DEAD_LETTER, |row| decode::dead_letter(&row))
+    if !filter.looks_at_each() {
+        return listed(reading, filter, DEAD_LETTER, |row| decode::dead_letter(&row));
+    }
+    let mut letters = Vec::new();
+    for at in dead_letter_places(reading, filter)? {
+        letters.extend(dead_letter(reading, at.call)?);
+    }
+    Ok(letters)
 }
 
 /// Where dead letters stand in their list, the newest first.
@@ -41,6 +52,9 @@ pub(crate) fn dead_letter_places(
     reading: &mut Reading<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<CallCursor>> {
+    if filter.looks_at_each() {
+        return looked_at(reading, filter, filter.most(), |head| head.place);
+    }
     listed(reading, filter, "uid, run, seq, at", |row| {
         Ok(CallCursor { call: decode::call(&row)?, at: row.timestamp(3)? })
     })
@@ -76,6 +90,28 @@ fn listed<T>(
     reading.many(Table::DeadLetter, &sql, values, filter.most(), decode)
 }
 
+/// Something of each letter that is chosen by what no index knows, at most so many: those that are
+/// chosen otherwise are looked at, a bounded number at a time.
+fn looked_at<T>(
+    reading: &mut Reading<'_>,
+    filter: &DeadLetterFilter,
+    most: usize,
+    of: impl Fn(LetterHead) -> T,
+) -> Result<Vec<T>> {
+    let mut page = DeadLetterFilter { limit: LOOKED_AT, ..filter.clone() };
+    let mut found = Vec::new();
+    loop {
+        let heads = listed(reading, &page, LETTER_HEAD, |row| decode::letter_head(&row))?;
+        let Some(last) = heads.last() else { return Ok(found) };
+        page.after = Some(last.place);
+        let matching = heads.into_iter().filter(|head| filter.has(head)).map(&of);
+        found.extend(matching.take(most.saturating_sub(found.len())));
+        if found.len() >= most {
+            return Ok(found);
+        }
+    }
+}
+
 /// When the oldest dead letter was written.
 pub(crate) fn oldest_dead_letter(reading: &mut Reading<'_>) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(at) FROM resurgam_dead_letter";
@@ -88,6 +124,10 @@ pub(crate) fn dead_letter_groups(
     reading: &mut Reading<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<CallGroup>> {
+    if filter.looks_at_each() {
+        let all = DeadLetterFilter { after: None, ..filter.clone() };
+        return Ok(grouped(looked_at(reading, &all, usize::MAX, LetterHead::group)?));
+    }
     let DeadLetterFilter { state, fingerprint, activity, .. } = filter;
     let sql = "SELECT fingerprint, count(*), min(at), max(at), 0 AS rowid FROM resurgam_dead_letter
                WHERE state = ?1 AND fingerprint >= ?2 AND fingerprint <= ?3

@@ -151,6 +151,7 @@ macro_rules! conformance_promises {
             unresolved::letters_that_are_old_go_whatever_became_of_them,
             unresolved::letters_are_read_page_by_page_the_newest_first,
             unresolved::letters_are_grouped_by_their_fingerprints,
+            unresolved::letters_are_found_by_what_they_failed_with_and_where,
             unresolved::paused_calls_are_found_and_grouped,
             unresolved::a_call_that_goes_on_is_no_longer_among_the_paused,
             bulk::a_bulk_job_comes_back_as_it_was,

@@ -3,7 +3,7 @@
 use resurgam_core::Failure;
 
 use super::fixtures::*;
-use crate::rows::{Pause, TaskRow};
+use crate::rows::{InstanceRow, Pause, TaskRow};
 use crate::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deletion, LetterState, LetterWrite,
     PausedFilter, ROWS, Settled, Step, StepResult, Store,
@@ -207,6 +207,59 @@ pub async fn letters_are_grouped_by_their_fingerprints(store: &dyn Store) {
     let counts: Vec<u64> = groups(late).await.iter().map(|group| group.count).collect();
     assert_eq!(counts, [1, 1]);
     assert_eq!(groups(DeadLetterFilter { state: LetterState::Discarded, ..all() }).await, []);
+}
+
+pub async fn letters_are_found_by_what_they_failed_with_and_where(store: &dyn Store) {
+    let of = |uid, seq, time, type_name: &str, code: &str| {
+        let mut failure = Failure::of_type(type_name, "no").with_code(code);
+        failure.mro = vec!["Trouble".to_string()];
+        let fingerprint = format!("1:{type_name}");
+        DeadLetter { failure, fingerprint, ..letter(call(uid, seq), time) }
+    };
+    let other = start_of(InstanceRow { workflow: "refund".into(), ..instance(2, "order-2") });
+    let (instance, queue) = ("order-2".to_string(), "slow".to_string());
+    let queued = DeadLetter { instance, queue, ..of(2, 5, 50, "BankDown", "E7") };
+    // More than are looked at in one go stand before the last one that matches.
+    let many = (0..2_100).map(|nth| of(1, 100 + nth, 100, "CardStolen", "E1"));
+    let few = [of(1, 2, 10, "BankDown", "E7"), of(1, 3, 20, "BankDown", "E8"), queued];
+    write(store, [start(1, "order-1"), other]).await;
+    for part in many.chain(few).collect::<Vec<_>>().chunks(500) {
+        write(store, [keep(part.iter().cloned())]).await;
+    }
+    let all = DeadLetterFilter::default;
+    let of_type = |name: &str| DeadLetterFilter { failure_type: Some(name.to_string()), ..all() };
+    let coded = |code: &str| DeadLetterFilter { failure_code: Some(code.to_string()), ..all() };
+    let of_workflow = |name: &str| DeadLetterFilter { workflow: Some(name.into()), ..all() };
+    let on_queue = |name: &str| DeadLetterFilter { queue: Some(name.to_string()), ..all() };
+    let with_ids = |ids: &[&str]| DeadLetterFilter {
+        ids: ids.iter().map(ToString::to_string).collect(),
+        ..all()
+    };
+    let seqs = async |filter: DeadLetterFilter| {
+        let letters = store.dead_letters(filter.clone()).await.unwrap();
+        let places = store.dead_letter_places(filter).await.unwrap();
+        assert_eq!(places, letters.iter().map(CallCursor::of_letter).collect::<Vec<_>>());
+        letters.iter().map(|letter| letter.call.seq.0).collect::<Vec<_>>()
+    };
+    assert_eq!(seqs(of_type("BankDown")).await, [5, 3, 2]);
+    assert_eq!(seqs(DeadLetterFilter { limit: 2, ..of_type("BankDown") }).await, [5, 3]);
+    assert_eq!(seqs(of_type("Trouble")).await.len(), 100, "it descends from that");
+    assert_eq!(seqs(coded("E7")).await, [5, 2]);
+    assert_eq!(seqs(of_workflow("refund")).await, [5]);
+    assert_eq!(seqs(on_queue("slow")).await, [5]);
+    assert_eq!(seqs(with_ids(&["order-2", "none"])).await, [5]);
+    assert_eq!(seqs(DeadLetterFilter { since: Some(at(20)), ..coded("E7") }).await, [5]);
+    assert_eq!(seqs(DeadLetterFilter { ids: vec!["order-1".into()], ..coded("E8") }).await, [3]);
+    let after = store.dead_letter_places(coded("E7")).await.unwrap().first().copied();
+    assert_eq!(seqs(DeadLetterFilter { after, ..coded("E7") }).await, [2]);
+    let counts = async |filter| {
+        let groups = store.dead_letter_groups(filter).await.unwrap();
+        groups.iter().map(|it| (it.count, it.example.seq.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(of_type("BankDown")).await, [(3, 5)]);
+    assert_eq!(counts(coded("E7")).await, [(2, 5)]);
+    assert_eq!(counts(of_type("Trouble")).await, [(2_100, 2_199), (3, 5)]);
+    assert_eq!(counts(with_ids(&["none"])).await, []);
 }
 
 /// A task that is paused since this time.

@@ -1,7 +1,6 @@
 //! What waits for an operator's decision: dead letters, and calls that are paused.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use resurgam_core::{CallKey, Timestamp};
 
@@ -10,8 +9,8 @@ use super::shard_set::ShardSet;
 use super::transaction::Transaction;
 use crate::rows::TaskRow;
 use crate::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deleted, GROUPS, LetterState, LetterWrite,
-    PausedCall, PausedFilter, ROWS, Result,
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deleted, LetterHead, LetterState,
+    LetterWrite, PausedCall, PausedFilter, ROWS, Result, grouped,
 };
 
 impl Model {
@@ -37,16 +36,7 @@ impl Model {
     /// Dead letters by their fingerprints.
     pub fn dead_letter_groups(&self, filter: &DeadLetterFilter) -> Vec<CallGroup> {
         let letters = self.matching_letters(filter).into_iter();
-        grouped(letters.map(|letter| CallGroup {
-            fingerprint: letter.fingerprint.clone(),
-            activity: letter.activity.clone(),
-            error: letter.error.clone(),
-            count: 1,
-            oldest: letter.at,
-            newest: letter.at,
-            example: letter.call,
-            instance: letter.instance.clone(),
-        }))
+        grouped(letters.map(|letter| LetterHead::of(letter).group()))
     }
 
     /// When the oldest dead letter was written.
@@ -61,6 +51,7 @@ impl Model {
                 && fingerprint.as_ref().is_none_or(|wanted| letter.fingerprint == *wanted)
                 && activity.as_ref().is_none_or(|wanted| letter.activity == *wanted)
                 && since.is_none_or(|since| letter.at >= since)
+                && filter.has(&LetterHead::of(letter))
         });
         letters.collect()
     }
@@ -162,24 +153,4 @@ impl Transaction<'_> {
             _ => {}
         }
     }
-}
-
-/// Groups of one each, put together; the largest first.
-fn grouped(ones: impl Iterator<Item = CallGroup>) -> Vec<CallGroup> {
-    let mut groups: BTreeMap<String, CallGroup> = BTreeMap::new();
-    for one in ones {
-        let Some(group) = groups.get_mut(&one.fingerprint) else {
-            groups.insert(one.fingerprint.clone(), one);
-            continue;
-        };
-        let (count, oldest) = (group.count + 1, group.oldest.min(one.oldest));
-        if (one.newest, one.example) > (group.newest, group.example) {
-            *group = one;
-        }
-        (group.count, group.oldest) = (count, oldest);
-    }
-    let mut groups: Vec<CallGroup> = groups.into_values().collect();
-    groups.sort_by_key(|group| Reverse(group.count));
-    groups.truncate(GROUPS);
-    groups
 }

@@ -62,7 +62,7 @@ fn builder() -> TestBuilder {
         .activity(print)
         .stub(charge, |call, attempt| match (call.order, attempt) {
             (order @ 1..=9, 1) => Err(Failure::of_type("BankDown", format!("order {order}"))),
-            (13, 1..=2) => Err(Failure::of_type("CardStolen", "call the police")),
+            (13, 1..=2) => Err(Failure::of_type("CardStolen", "call the police").with_code("07")),
             (order, _) => Ok(order),
         })
         .stub(notify, |call, attempt| match attempt {
@@ -201,6 +201,15 @@ async fn a_dry_run_counts_and_lists_and_changes_nothing() {
     assert_eq!(found.calls[0].task.name, "charge");
     let none = CallFilter { failure_type: Some("CardStolen".into()), ..charges() };
     assert_eq!(app.client().calls(none).retry().dry_run().await.unwrap().count, 0);
+    assert_eq!(app.commits(), commits);
+    app.start("order-13", order(13)).await;
+    app.advance(SECOND).await;
+    let commits = app.commits();
+    for (code, count) in [("07", 1), ("7", 0)] {
+        let coded = CallFilter { failure_code: Some(code.into()), ..charges() };
+        let found = app.client().calls(coded).retry().dry_run().await.unwrap();
+        assert_eq!(found.count, count, "{code}");
+    }
     let started = CallFilter { started_since: Some(app.now()), ..charges() };
     assert_eq!(app.client().calls(started).retry().dry_run().await.unwrap().count, 0);
     assert_eq!((app.commits(), app.client().bulk_jobs(None, 9).await.unwrap()), (commits, vec![]));
@@ -285,7 +294,7 @@ async fn runs_are_paused_resumed_restarted_and_reset_together() {
     assert_eq!((job.counts.changed, job.counts.refused), (3, 0), "{job:?}");
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn each_run_is_reset_once_whatever_crashes() {
     let play = async |crash: Option<Crash>| {
         let app = waiting(1..=5).await;
@@ -334,6 +343,8 @@ async fn runs_are_chosen_by_what_failed_last_in_them() {
     let on = |name: &str| RunFilter { queue: Some(name.to_string()), ..all() };
     assert_eq!([count(of("charge")).await, count(of("print")).await], [3, 1]);
     assert_eq!([count(failed("BankDown")).await, count(failed("CardStolen")).await], [2, 1]);
+    let coded = |code: &str| RunFilter { failure_code: Some(code.to_string()), ..all() };
+    assert_eq!([count(coded("07")).await, count(coded("7")).await], [1, 0]);
     let (early, now) = (app.now().saturating_sub(HOUR), app.now());
     assert_eq!([count(since(early)).await, count(since(now)).await], [3, 0]);
     assert_eq!([count(on("default")).await, count(on("other")).await], [4, 0]);

@@ -18,6 +18,7 @@ use resurgam::{
 use resurgam_testing::{Crash, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
+use crate::common::acted::takes_effect_once;
 use crate::common::crashes;
 use crate::common::ground::Ground;
 
@@ -116,6 +117,9 @@ async fn check(stage: Stage, changes: [bool; 6]) {
             }
             let acted = story.matches("operator bob").count();
             assert!(acted <= 1, "{name} {crash:?}\n{story}");
+            if let Some(answer) = crashed.strip_prefix("true: ") {
+                takes_effect_once(answer, &story, "bob");
+            }
         }
     }
 }
@@ -172,7 +176,7 @@ async fn gated(ctx: WorkflowContext) -> Result<u32, Failure> {
     ctx.call(held()).await
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn a_call_that_its_gate_holds_back_is_acted_on_once_whatever_crashes() {
     let builder = || TestApp::builder().workflow(gated).activity(held);
     let stage: Stage = (builder, "gated", "held#2");

@@ -9,6 +9,7 @@ mod again_on_postgres;
 mod bad_input;
 mod bounds;
 mod bulk;
+mod bulk_first;
 mod bulk_letters;
 mod cadence;
 mod cancelling;

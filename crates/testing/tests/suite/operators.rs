@@ -10,6 +10,7 @@ use resurgam::{Act, Acted, CallHandle, Kind, Status, WaitsFor};
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 
+use crate::common::acted::takes_effect_once;
 use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -161,6 +162,9 @@ async fn check(place: Place, act: impl Fn(&CallHandle) -> Act, expected: Expect)
         let asked = story.matches("operator bob").count();
         // A call that ended with an attempt that was lost is not acted on at all.
         assert!(asked <= 1, "{place:?} {crash:?}: an action is carried out once\n{story}");
+        if crashed.changed() {
+            takes_effect_once(&crashed.to_string(), &story, "bob");
+        }
     }
 }
 
@@ -969,6 +973,41 @@ async fn a_call_that_undoes_another_takes_no_policy_that_would_undo_the_run() {
     let expected = "its policy: on_exhausted: \"compensate\" is not for a call that undoes another";
     assert!(refused.to_string().ends_with(expected), "{refused}");
     assert!(!refused.changed());
+}
+
+/// Fails each minute, for an hour after its first attempt.
+const AN_HOUR: RetryPolicy =
+    RetryPolicy::fixed(Duration::from_secs(60)).unlimited().jitter(Jitter::None).max_elapsed(HOUR);
+
+#[test]
+async fn the_time_that_a_call_is_retried_for_stands_still_while_it_is_paused() {
+    #[activity(retry = AN_HOUR)]
+    async fn hopeless() -> Result<(), Failure> {
+        Err(Failure::of_type("BankDown", "no answer"))
+    }
+
+    for clock_runs in [false, true] {
+        let app = TestApp::builder().activity(hopeless).start().await;
+        app.submit("it", hopeless()).await.unwrap();
+        app.advance(20 * 60 * SECOND).await;
+        let pause = |call: &CallHandle| {
+            let pause = call.pause();
+            if clock_runs { pause.clock_runs() } else { pause }
+        };
+        let acted = app.act("it", "hopeless#2", pause).await.unwrap();
+        assert!(acted.changed(), "{acted}");
+        app.advance(5 * HOUR).await;
+        assert_eq!(app.describe("it").await.instance.status, Status::Running);
+        app.act("it", "hopeless#2", |call| call.resume()).await.unwrap();
+        app.advance(SECOND).await;
+        let is_open = app.describe("it").await.instance.status == Status::Running;
+        assert_eq!(is_open, !clock_runs, "with clocks that run its hour is over");
+        app.advance(35 * 60 * SECOND).await;
+        let is_open = app.describe("it").await.instance.status == Status::Running;
+        assert_eq!(is_open, !clock_runs, "40 minutes are left, and 35 have passed");
+        app.advance(10 * 60 * SECOND).await;
+        assert_eq!(app.describe("it").await.instance.status, Status::Failed);
+    }
 }
 
 #[test]

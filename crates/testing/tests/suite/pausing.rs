@@ -152,7 +152,7 @@ async fn a_timer_that_fired_meanwhile_is_taken_when_the_run_goes_on() {
     .await;
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn the_calls_of_a_paused_run_go_on() {
     let play = async |app: &TestApp| {
         app.start("it", order(700)).await;
@@ -182,7 +182,7 @@ async fn the_calls_of_a_paused_run_go_on() {
     .await;
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn calls_that_are_paused_with_their_run_go_on_with_it() {
     let play = async |app: &TestApp| {
         app.start("it", order(700)).await;

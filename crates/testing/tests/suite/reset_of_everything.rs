@@ -130,7 +130,7 @@ async fn check(goes_on: bool, expected: expect_test::Expect) {
     }
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn a_run_with_everything_behind_it_goes_on_from_an_earlier_place() {
     check(true, expect![[r#"
         reset it to event 12 (TimerFired); run 3 goes on from there; children that were started after that go on by themselves: it/2.13
@@ -184,7 +184,7 @@ async fn a_run_with_everything_behind_it_goes_on_from_an_earlier_place() {
     "#]]).await;
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn a_run_with_everything_behind_it_is_undone_once_when_it_fails_after_a_reset() {
     check(false, expect![[r#"
         reset it to event 12 (TimerFired); run 3 goes on from there; children that were started after that go on by themselves: it/2.13

@@ -113,8 +113,28 @@ async fn patient(ctx: WorkflowContext) -> Result<String, Failure> {
     }
 }
 
+/// Goes on for ten minutes, also when nobody wants it any more.
+#[activity]
+async fn print(ctx: ActivityContext, what: String) -> Result<String, Failure> {
+    ctx.sleep(10 * MINUTE).await;
+    Ok(what)
+}
+
+/// Gives a call up that can be undone, and fails later.
+#[workflow]
+async fn poster(ctx: WorkflowContext) -> Result<String, Failure> {
+    let printed = ctx.call(print("poster".to_string())).compensate_with(|what| undo(what.clone()));
+    if ctx.timeout(SECOND, printed).await.is_err() {
+        ctx.set_status("late");
+    }
+    ctx.signal::<()>("go").await?;
+    ctx.call(ship("poster".to_string())).await
+}
+
 async fn app() -> TestApp {
     TestApp::builder()
+        .workflow(poster)
+        .activity(print)
         .workflow(order)
         .workflow(child)
         .workflow(quick)
@@ -430,6 +450,92 @@ async fn a_call_that_is_open_again_has_the_same_idempotency_key() {
     .await;
 }
 
+/// Goes back to before a call that was given up had completed, once its run has heard of that or is
+/// paused and has not.
+async fn undone_again(app: &TestApp, is_paused: bool) -> String {
+    app.start("it", poster()).await;
+    app.advance(MINUTE).await;
+    if is_paused {
+        act(app, |run| run.pause()).await;
+    }
+    app.advance(HOUR).await;
+    let answer = act(app, |run| run.reset(ResetTo::Event(Seq(6)))).await;
+    app.signal("it", "go", &()).await.unwrap();
+    app.advance(HOUR).await;
+    told(app, answer, 2).await
+}
+
+#[test]
+async fn what_a_call_did_that_was_given_up_before_a_reset_is_undone_after_it() {
+    check(
+        async |app: &TestApp| undone_again(app, false).await,
+        expect![[r#"
+        reset it to event 6 (StatusSet); run 2 goes on from there
+        run 1
+        1 +0ms RunStarted poster {}
+        2 +0ms ActivityScheduled print {"what":"poster"}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+        6 +1s StatusSet "late"
+        7 +10m ActivityCompleted #2 after cancel "poster"
+        8 +10m CompensationRecorded #2 undo {"what":"poster"}
+        9 +1h 1m RunContinued by Reset
+        run 2
+        1 +0ms RunStarted poster {}
+        2 +0ms ActivityScheduled print {"what":"poster"}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+          +1h 1m operator ana: reset it to event 6 (StatusSet); run 2 goes on from there
+        6 +1h 1m StatusSet "late"
+        7 +1h 1m ActivityCompleted #2 after cancel "poster"
+        8 +1h 1m CompensationRecorded #2 undo {"what":"poster"}
+        9 +1h 1m SignalReceived go null
+        10 +1h 1m ActivityScheduled ship {"parcel":"poster"}
+          +1h 1m ship#10 attempt 1 failed: no lorry
+        11 +1h 1m ActivityFailed #10 terminal: no lorry
+        12 +1h 1m ActivityScheduled undo to undo #2 {"what":"poster"}
+        13 +1h 1m ActivityCompleted #12 "poster"
+        14 +1h 1m RunFailed (compensation complete) no lorry
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn what_a_call_did_is_undone_although_the_run_that_was_reset_had_not_heard_of_it() {
+    check(async |app: &TestApp| undone_again(app, true).await, expect![[r#"
+        reset it to event 6 (StatusSet); run 2 goes on from there; it was paused, and is no longer
+        run 1
+        1 +0ms RunStarted poster {}
+        2 +0ms ActivityScheduled print {"what":"poster"}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+        6 +1s StatusSet "late"
+          +1m operator ana: paused it
+        7 +1h 1m RunContinued by Reset
+        run 2
+        1 +0ms RunStarted poster {}
+        2 +0ms ActivityScheduled print {"what":"poster"}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+          +1h 1m operator ana: reset it to event 6 (StatusSet); run 2 goes on from there; it was paused, and is no longer
+        6 +1h 1m StatusSet "late"
+        7 +1h 1m ActivityCompleted #2 after cancel "poster"
+        8 +1h 1m CompensationRecorded #2 undo {"what":"poster"}
+        9 +1h 1m SignalReceived go null
+        10 +1h 1m ActivityScheduled ship {"parcel":"poster"}
+          +1h 1m ship#10 attempt 1 failed: no lorry
+        11 +1h 1m ActivityFailed #10 terminal: no lorry
+        12 +1h 1m ActivityScheduled undo to undo #2 {"what":"poster"}
+        13 +1h 1m ActivityCompleted #12 "poster"
+        14 +1h 1m RunFailed (compensation complete) no lorry
+    "#]]).await;
+}
+
 #[test]
 async fn children_that_were_open_report_to_the_new_run() {
     let play = async |app: &TestApp| {
@@ -720,6 +826,54 @@ async fn a_paused_run_is_reset_and_goes_on() {
         13 +1h 11m ActivityFailed #12 terminal: no lorry
         14 +1h 11m RunFailed no lorry
     "#]]).await;
+}
+
+mod deployed {
+    use super::*;
+
+    /// Asks for a call that the histories of `order` do not have.
+    #[workflow]
+    pub(super) async fn order(ctx: WorkflowContext) -> Result<String, Failure> {
+        let first: String = ctx.signal("item").await?;
+        ctx.call(super::undo("the shelf".to_string())).await?;
+        Ok(first)
+    }
+}
+
+#[test]
+async fn a_run_that_new_code_blocked_goes_back_to_before_the_change_and_on() {
+    let app = app().await;
+    app.start("it", order()).await;
+    app.signal("it", "item", &"book").await.unwrap();
+    app.advance(MINUTE).await;
+    let changed = TestApp::builder().workflow(deployed::order).activity(key).activity(undo);
+    app.restart_with(changed).await;
+    app.signal("it", "item", &"lamp").await.unwrap();
+    app.advance(MINUTE).await;
+    assert_eq!(app.describe("it").await.instance.status, Status::Blocked);
+    let answer = act(&app, |run| run.reset(ResetTo::Event(Seq(3)))).await;
+    app.advance(MINUTE).await;
+    expect![[r#"
+        reset it to event 3 (KvSet); run 2 goes on from there
+        run 1
+        1 +0ms RunStarted order {}
+        2 +0ms SignalReceived item "book"
+        3 +0ms KvSet items "book"
+        4 +0ms StatusSet "one item"
+        5 +0ms ActivityScheduled key {"of":"stored"}
+        6 +0ms ActivityCompleted #5 "stored 1/5"
+        7 +2m RunContinued by Reset
+        run 2
+        1 +0ms RunStarted order {}
+        2 +0ms SignalReceived item "book"
+          +2m operator ana: reset it to event 3 (KvSet); run 2 goes on from there
+        3 +2m ActivityScheduled undo {"what":"the shelf"}
+        4 +2m ActivityCompleted #3 "the shelf"
+        5 +2m RunCompleted "book"
+    "#]]
+    .assert_eq(&told(&app, answer, 2).await);
+    let row = app.describe("it").await.instance;
+    assert_eq!((row.status, row.error), (Status::Completed, None));
 }
 
 #[test]

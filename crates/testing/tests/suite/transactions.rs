@@ -542,7 +542,7 @@ async fn act_in_transaction((name, verb): Verb, crash: Option<Crash>) -> u64 {
     app.commits()
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn an_operator_and_a_transaction_end_a_call_once_whatever_crashes() {
     for verb in VERBS {
         for crash in crashes(act_in_transaction(verb, None).await) {

@@ -45,16 +45,71 @@ pub struct LetterFilter {
     /// Only those that were given up at this time or later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Only of the instances of these ids; empty for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
+    /// Only of this workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// Only of this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only those that failed with this type, or with one that descends from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_type: Option<String>,
+    /// Only those that failed with this code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<String>,
 }
 
 impl LetterFilter {
+    /// What a list of letters is narrowed by, whatever it is a page of.
+    pub fn of(list: DeadLetterFilter) -> Self {
+        let DeadLetterFilter {
+            fingerprint,
+            activity,
+            since,
+            ids,
+            workflow,
+            queue,
+            failure_type,
+            failure_code,
+            ..
+        } = list;
+        LetterFilter {
+            fingerprint,
+            activity,
+            since,
+            ids,
+            workflow,
+            queue,
+            failure_type,
+            failure_code,
+        }
+    }
+
     /// The list that it is, behind a place.
     pub(crate) fn letters(&self, after: Option<&str>, limit: usize) -> DeadLetterFilter {
+        let LetterFilter {
+            fingerprint,
+            activity,
+            since,
+            ids,
+            workflow,
+            queue,
+            failure_type,
+            failure_code,
+        } = self.clone();
         DeadLetterFilter {
             state: LetterState::Open,
-            fingerprint: self.fingerprint.clone(),
-            activity: self.activity.clone(),
-            since: self.since,
+            fingerprint,
+            activity,
+            since,
+            ids,
+            workflow,
+            queue,
+            failure_type,
+            failure_code,
             after: after.and_then(|after| after.parse().ok()),
             limit,
         }
@@ -156,17 +211,6 @@ impl BulkJob {
         let delay = due.map(|due| u64::try_from(due.since(now).as_millis()).unwrap_or(u64::MAX));
         let delay_ms = delay.filter(|delay| *delay > 0);
         Action::Redrive(RedriveCall { call: call.seq, new_key, delay_ms })
-    }
-
-    /// The calls that are to succeed before the job goes on. One that is redriven has the same
-    /// place in the run that follows.
-    pub(crate) fn calls_to_try(&self) -> Vec<CallKey> {
-        let is_redriven = matches!(self.action, Action::Redrive(_));
-        let next = |call: CallKey| {
-            let run = call.run.run.saturating_add(u32::from(is_redriven));
-            resurgam_core::RunKey { run, ..call.run }.call(call.seq)
-        };
-        self.page.iter().map(|sent| next(sent.call)).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use super::output::TransactionRequest;
 use super::reply::Reply;
 use super::runs::away_turn::Turned;
 use super::store_request::StoreRequest;
-use crate::bulk::{ToAsk, TriedCall};
+use crate::bulk::{ToAsk, Tried};
 use crate::handle::{Outcome, StartOptions, Started};
 use crate::retention::Swept;
 
@@ -139,7 +139,7 @@ pub enum Input {
     /// What came of a page of a bulk job was read.
     BulkAnswers { job: String, answers: Vec<AskedAnswer> },
     /// The calls that a bulk job tries first were read.
-    BulkTried { job: String, found: Vec<TriedCall> },
+    BulkTried { job: String, found: Vec<Tried> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept(Result<Swept>),
 }

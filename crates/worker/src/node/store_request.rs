@@ -18,7 +18,7 @@ use resurgam_core::{CallKey, RunKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::{Claim, DueDeadline, MessageRow};
 use resurgam_store::{InboxRow, Runnable};
 
-use crate::bulk::BulkTarget;
+use crate::bulk::{BulkTarget, ToTry};
 
 /// Something that is asked of the store.
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ pub enum StoreRequest {
     /// What came of actions that a bulk job has asked for.
     BulkAnswers { job: String, asked: Arc<[(CallKey, String)]> },
     /// The calls that a bulk job tries first.
-    BulkTried { job: String, calls: Arc<[CallKey]> },
+    BulkTried { job: String, tried: Arc<[ToTry]> },
     /// The tasks of calls that actions are asked for, which are known already.
     Actions { asked: Arc<[InstanceActions]> },
     /// What others have inserted.

@@ -70,6 +70,13 @@ fn calls_are_looked_at_tried_and_retried_together() {
     let id = jobs[0]["id"].as_str().unwrap();
     let shown = place.run(&["bulk", "show", id]).stdout;
     assert!(shown.starts_with("retry charge waiting by ana: done, 3 of 3\n"), "{shown}");
+    let narrow = ["call", "retry", "--tag", "city=Rome", "--queue", "slow", "--started-since"];
+    let narrow = [&narrow[..], &["2026-11-15", "--failed-since", "2026-11-16"]].concat();
+    assert_eq!(place.run(&narrow).code, Some(0));
+    let listed = place.run(&["bulk", "list", "--limit", "1"]).stdout;
+    let of = "waiting city=Rome queue slow started since 2026-11-15T00:00:00Z failed since \
+              2026-11-16T00:00:00Z";
+    assert!(listed.contains(of), "{listed}");
     let over = place.run(&["bulk", "stop", id]);
     assert_eq!((over.code, over.stdout.as_str()), (Some(2), "it was over, or stopped before\n"));
     worker.kill();

@@ -88,8 +88,42 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     let chosen = ["dead", "discard", "--fingerprint", &fingerprint];
     let counted = place.run(&[&chosen[..], &["--dry-run"]].concat());
     assert!(counted.stdout.starts_with("1 dead letter would be changed\n  order-"), "{counted:?}");
-    let discarded = place.run(&[&chosen[..], &["--reason", "paid by hand"]].concat());
-    assert_eq!(discarded.stdout, "1 dead letter discarded\n", "{discarded:?}");
+
+    // What else chooses them.
+    let count = |more: &[&str]| {
+        let found = place.run(&[&["dead", "discard", "--dry-run", "--json"], more].concat());
+        found.json_with(0)["count"].clone()
+    };
+    let letter = &place.json(&["dead", "list", "--each"])[0];
+    let instance = letter["instance"].as_str().unwrap();
+    let failure_type = letter["failure"]["type"].as_str().unwrap();
+    let code = letter["failure"]["code"].as_str().unwrap();
+    for (option, value) in [
+        ("--id", instance),
+        ("--workflow", letter["workflow"].as_str().unwrap()),
+        ("--queue", "default"),
+        ("--failure-type", failure_type),
+        ("--failure-code", code),
+    ] {
+        assert_eq!(count(&[option, value]), 1, "{option} {value}");
+        assert_eq!(count(&[option, "none"]), 0, "{option}");
+        let listed = place.run(&["dead", "list", option, "none"]).stdout;
+        assert_eq!(listed, "no dead letters\n", "{option}");
+    }
+    let named = place.run(&["dead", "discard", instance, "charge#2", "--workflow", "order"]);
+    assert_eq!(named.code, Some(2), "{named:?}");
+
+    // A repeated request is one job, and gets its answer.
+    let once = [&chosen[..], &["--reason", "paid by hand", "--request-id", "t-1"]].concat();
+    for _ in 0..2 {
+        let discarded = place.run(&once);
+        assert_eq!(discarded.stdout, "1 dead letter discarded\n", "{discarded:?}");
+    }
+    let of = &place.run(&["bulk", "show", "t-1"]).stdout;
+    let line = format!("discard dead letters {fingerprint} by ");
+    assert!(of.starts_with(&line), "{of}");
+    let one = place.run(&["dead", "discard", instance, "charge#2", "--request-id", "t-2"]);
+    assert_eq!(one.code, Some(2), "{one:?}");
     assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
     let shown = place.json(&["dead", "show", &call]);
     assert_eq!(shown["settled"]["redriven_as"], again);
@@ -110,8 +144,11 @@ fn paused_calls_are_grouped_and_resumed_together() {
     let other = place.run(&["paused", "fail", "order-1", "ship#2", "--message", "no bank"]);
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(other.stderr.contains("#2 of order-1 is a call of charge"), "{other:?}");
-    let failed = place.run(&["paused", "fail", "order-1", "charge#2", "--message", "no bank"]);
-    assert_eq!(failed.stdout, "failed charge#2\n", "{failed:?}");
+    let fail = ["paused", "fail", "order-1", "charge#2", "--message", "no bank"];
+    for _ in 0..2 {
+        let failed = place.run(&[&fail[..], &["--request-id", "t-1"]].concat());
+        assert_eq!(failed.stdout, "failed charge#2\n", "the first answer: {failed:?}");
+    }
     place.write("bank", "");
     let chosen = ["paused", "resume", "--fingerprint", &fingerprint];
     let counted = place.run(&[&chosen[..], &["--dry-run"]].concat()).stdout;

@@ -7,7 +7,7 @@ use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 
 use super::rows::{
-    ACTIVITIES, FINGERPRINTS, IDS, KEYS, NODES, POLICIES, REQUESTS, SCHEDULES, WORKFLOWS,
+    ACTIVITIES, FINGERPRINTS, IDS, KEYS, NODES, POLICIES, QUEUES, REQUESTS, SCHEDULES, WORKFLOWS,
 };
 use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
 use crate::{
@@ -133,6 +133,8 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             DeadLetterFilter { activity: activity.clone(), since: Some(ask.before), ..all() },
             DeadLetterFilter { after, ..all() },
             DeadLetterFilter { after, fingerprint: fingerprint.clone(), ..all() },
+            DeadLetterFilter { queue: Some(QUEUES[0].to_string()), after, ..all() },
+            DeadLetterFilter { failure_code: Some("none".to_string()), ..all() },
         ];
         for filter in filters {
             let letters = store.dead_letters(filter.clone()).await;

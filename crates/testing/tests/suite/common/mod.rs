@@ -1,5 +1,6 @@
 //! What several files of tests need.
 
+pub(crate) mod acted;
 pub(crate) mod attempts;
 pub(crate) mod ground;
 pub(crate) mod log;

@@ -31,7 +31,7 @@ use resurgam_core::{Timestamp, Uid};
 use resurgam_store::rows::MessageRow;
 use resurgam_store::{AskedAnswer, BulkRecord, BulkRow, BulkWrite, MessageWrite, Step};
 
-use crate::bulk::{BulkJob, Next, ToAsk, TriedCall, Verdict};
+use crate::bulk::{BulkJob, Next, ToAsk, Tried, Verdict};
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
@@ -182,10 +182,7 @@ impl Node {
         let job = id.to_string();
         let read = match working.job.next(now, page) {
             Next::Look => StoreRequest::BulkAnswers { job, asked: working.job.asked().into() },
-            Next::Try => {
-                let calls = working.job.calls_to_try().into();
-                StoreRequest::BulkTried { job, calls }
-            }
+            Next::Try => StoreRequest::BulkTried { job, tried: working.job.to_try().into() },
             Next::Ask(limit) => {
                 let target = Box::new(working.job.target.clone());
                 let action = Box::new(working.job.action.clone());
@@ -323,7 +320,7 @@ impl Node {
     }
 
     /// Those that were tried first were looked at.
-    pub(crate) fn bulk_tried(&mut self, id: &str, found: &[TriedCall]) {
+    pub(crate) fn bulk_tried(&mut self, id: &str, found: &[Tried]) {
         let Some(working) = self.memory.bulk.jobs.get_mut(id) else { return };
         working.is_busy = false;
         match working.job.judges(found) {

@@ -8,6 +8,8 @@
 //! | what            | what becomes of it                                                        |
 //! |-----------------|---------------------------------------------------------------------------|
 //! | activity calls  | get fresh tasks when the run is loaded: only its code knows their options |
+//! | calls given up  | completed all the same: that is told again, so that it is undone; else    |
+//! |                 | they have ended                                                           |
 //! | timers          | fire at their original time                                               |
 //! | children        | report to the new run; what they told after that place is told again     |
 //! | later children  | go on by themselves; what they tell is dropped                            |
@@ -151,6 +153,7 @@ impl Node {
         );
         step.messages.extend(signals);
         step.messages.extend(outcomes_again(record, next, cut, &children, &found.children));
+        step.messages.extend(completed_late(record, next, cut));
         step.messages.push(MessageWrite::Unpark(key.uid));
         let row = &InstanceRow { pause: pause.unwrap_or_else(|| row.pause.clone()), ..row.clone() };
         let info = InstanceInfo::new(row, &started);
@@ -421,6 +424,38 @@ fn outcomes_again(
     told.retain(|seq, _| children.contains_key(seq));
     let told = told.into_iter();
     told.map(|(seq, event)| MessageWrite::Insert(child_message(next.call(seq), event))).collect()
+}
+
+/// What calls returned that were given up before a place and completed after it, or of which the
+/// run has not heard: they took their effect, and the run that goes on from there may have to undo
+/// it.
+fn completed_late(record: &RunRecord, next: RunKey, cut: Seq) -> Vec<MessageWrite> {
+    let before = record.events.iter().take_while(|event| event.seq < cut);
+    let mut given_up = BTreeSet::new();
+    for event in before {
+        match &event.kind {
+            EventKind::ActivityCancelRequested { activity } => drop(given_up.insert(*activity)),
+            EventKind::ActivityCompleted(done) => drop(given_up.remove(&done.activity)),
+            EventKind::ActivityFailed(failed) => drop(given_up.remove(&failed.activity)),
+            EventKind::ActivityCancelled { activity } => drop(given_up.remove(activity)),
+            _ => {}
+        }
+    }
+    let unread = record.messages.iter().filter_map(|row| match &row.body {
+        StoredMessage::Result { run, event } if *run == record.instance.run => Some(event),
+        _ => None,
+    });
+    let after = record.events.iter().filter(|event| event.seq >= cut).map(|event| &event.kind);
+    let completed = after.chain(unread).filter_map(|event| match event {
+        EventKind::ActivityCompleted(done) if given_up.remove(&done.activity) => Some(done),
+        _ => None,
+    });
+    let told = completed.map(|done| {
+        let event = EventKind::ActivityCompleted(done.clone());
+        let body = StoredMessage::Result { run: next.run, event };
+        MessageWrite::Insert(now_due(next.uid, result_id(next, done.activity), body))
+    });
+    told.collect()
 }
 
 /// The instance's own data as it was.
