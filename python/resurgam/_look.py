@@ -111,6 +111,20 @@ class Description(InstanceInfo):
 
 
 @dataclasses.dataclass(frozen=True)
+class Node:
+    """A process that works on the database."""
+
+    id: str
+    pid: int
+    program: str
+    since: dt.datetime
+
+    @classmethod
+    def _of(cls, row: dict[str, Any]) -> Self:
+        return cls(**{**row, "since": _time(row["since"])})
+
+
+@dataclasses.dataclass(frozen=True)
 class Attempt:
     """An attempt that did not succeed at once."""
 

@@ -13,12 +13,13 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import typing
 import unittest
 import uuid
 
 import resurgam
-from resurgam import ActivityError, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
+from resurgam import ActivityError, App, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
 from resurgam import _codec
 
 try:
@@ -323,6 +324,74 @@ async def catches_one(number: int) -> typing.Any:
         return told_of(error)
 
 
+def travellers() -> tuple[tuple[typing.Any, ...], tuple[typing.Any, ...]]:
+    """An activity and a workflow for each value, which wait for a word when they have it."""
+
+    def travels(number: int) -> typing.Any:
+        async def echo(value):  # type: ignore[no-untyped-def]
+            return value
+
+        async def carry(value):  # type: ignore[no-untyped-def]
+            got = await made(value)
+            await resurgam.signal("go")
+            return [got == value, type(got) is type(value), await made(got)]
+
+        for fn in (echo, carry):
+            fn.__annotations__ = {"value": VALUES[number][0]}
+            fn.__name__ = fn.__qualname__ = f"{fn.__name__}_{number}"
+        echo.__annotations__["return"] = VALUES[number][0]
+        made = activity(echo)
+        return made, workflow(carry)
+
+    activities, workflows = zip(*(travels(number) for number in range(len(VALUES))))
+    return activities, workflows
+
+
+@workflow
+async def keeps_one(number: int) -> typing.Any:
+    try:
+        await raises_one(number)
+    except Exception as error:
+        await resurgam.signal("go")
+        return told_of(error)
+
+
+def everything(folder: str) -> tuple[App, tuple[typing.Any, ...]]:
+    activities, workflows = travellers()
+    workflows = (*workflows, keeps_one)
+    file = os.path.join(folder, "values.db")
+    return App(file, activities=(*activities, raises_one), workflows=workflows), workflows
+
+
+async def leave(folder: str) -> None:
+    """Begins a run for each value and each exception, and ends without another word."""
+    app, workflows = everything(folder)
+    await app.open()
+    for number, (_, value) in enumerate(VALUES):
+        await app.start(f"v-{number}", workflows[number], value)
+    for number in range(len(EXCEPTIONS)):
+        await app.start(f"e-{number}", keeps_one, number)
+    for row in await app.list(limit=1000):
+        while (await app.describe(row.id)).pending:
+            await asyncio.sleep(0.01)
+    os._exit(0)
+
+
+async def find(folder: str) -> None:
+    """Finds them in another interpreter."""
+    app, workflows = everything(folder)
+    async with app:
+        for number, (hint, value) in enumerate(VALUES):
+            run = app.instance(f"v-{number}", workflows[number])
+            await run.signal("go")
+            assert (await run.result())[:2] == [True, True], (hint, value)
+        for number, error in enumerate(EXCEPTIONS):
+            run = app.instance(f"e-{number}", keeps_one)
+            await run.signal("go")
+            assert await run.result() == told_of(error), (await run.result(), told_of(error))
+    print(len(VALUES), len(EXCEPTIONS))
+
+
 class Values(unittest.IsolatedAsyncioTestCase):
     def test_every_value_comes_back_by_its_annotation(self) -> None:
         for hint, value in VALUES:
@@ -383,38 +452,31 @@ class Values(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(_codec.encode({"b", "a", "c"}), '["a","b","c"]')
 
     async def test_values_travel_through_a_workflow_and_a_restart(self) -> None:
-        hints = [hint for hint, _ in VALUES]
-        seen: list[typing.Any] = []
-
-        def travels(number: int) -> typing.Any:
-            async def echo(value):  # type: ignore[no-untyped-def]
-                seen.append(value)
-                return value
-
-            async def carry(value):  # type: ignore[no-untyped-def]
-                got = await made(value)
-                await asyncio.sleep(60)
-                return [got == value, type(got) is type(value), await made(got)]
-
-            for fn in (echo, carry):
-                fn.__annotations__ = {"value": hints[number]}
-                fn.__name__ = fn.__qualname__ = f"{fn.__name__}_{number}"
-            echo.__annotations__["return"] = hints[number]
-            made = activity(echo)
-            return made, workflow(carry)
-
-        defined = [travels(number) for number in range(len(VALUES))]
-        activities, workflows = zip(*defined)
+        activities, workflows = travellers()
         async with TestApp(activities=activities, workflows=workflows) as app:
             runs = [
                 await app.start(f"v-{number}", workflows[number], value)
                 for number, (_, value) in enumerate(VALUES)
             ]
-            await app.advance(30)
+            await app.until_parked()
             await app.restart()
             for number, run in enumerate(runs):
                 with self.subTest(value=VALUES[number]):
+                    await run.signal("go")
                     self.assertEqual((await run.result())[:2], [True, True])
+
+    def test_values_and_exceptions_are_the_same_in_another_interpreter(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for call in ("leave", "find"):
+                program = f"import asyncio, test_values as t; asyncio.run(t.{call}({folder!r}))"
+                ended = subprocess.run(
+                    [sys.executable, "-c", program],
+                    capture_output=True,
+                    text=True,
+                    cwd=os.path.dirname(__file__),
+                )
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertEqual(ended.stdout.split(), [str(len(VALUES)), str(len(EXCEPTIONS))])
 
     async def test_an_exception_is_the_same_after_a_restart(self) -> None:
         async with TestApp() as app:
