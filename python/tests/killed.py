@@ -2,7 +2,8 @@
 
 ``python killed.py DATABASE JOURNAL COUNT`` starts as many instances, unless they are there, and waits
 for all of them. With ``LINES DELAY`` behind, a thread kills the process that many seconds after it has
-written as many lines: a watch cannot be late for that, however fast the machine.
+written as many lines: a watch cannot be late for that, however fast the machine. With no line it is
+killed so long after it has begun to open the database.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ class End:
         self._lines, self._delay = lines, delay
         self._lock = threading.Lock()
         self._killer = threading.Thread(target=self._kill)
+        if lines == 0:
+            self._killer.start()
 
     def wrote_a_line(self) -> None:
         with self._lock:
