@@ -114,7 +114,7 @@ fn venv(python: &Path) -> PathBuf {
             return python.to_path_buf();
         }
     }
-    // One after the other: where one cannot be had, such as uvloop for a new Python, the others can.
+    // One after the other: where one cannot be had, such as uvloop for a new Python, others can.
     for extra in EXTRAS {
         let mut install = Command::new(&inside);
         install.args(["-m", "pip", "install", "--quiet"]).args(*extra);

@@ -19,8 +19,8 @@ use crate::common::crashes;
 const POLICY: RetryPolicy =
     RetryPolicy::fixed(Duration::from_secs(60)).max_attempts(3).jitter(Jitter::None);
 
-/// Takes turns when a test says so, and at once where it does not mind. Histories are gone through in
-/// the smallest slices that there are.
+/// Takes turns when a test says so, and at once where it does not mind. Histories are gone
+/// through in the smallest slices that there are.
 #[derive(Debug, Default)]
 struct Later {
     waits: Mutex<Option<VecDeque<PendingTurn>>>,

@@ -24,7 +24,8 @@ pub struct AwayTurn {
 enum Work {
     /// One input.
     Turn(Event),
-    /// A history, and how far it is gone through. The calls in it are wanted when the run was reset.
+    /// A history, and how far it is gone through. The calls in it are wanted when the run was
+    /// reset.
     Replay {
         events: Vec<Event>,
         keeps_calls: bool,
