@@ -18,6 +18,7 @@
 ``App`` works on a SQLite file or on PostgreSQL, ``TestApp`` in virtual time.
 """
 
+from . import _interpreter  # first: it says where the extension cannot be loaded
 from ._app import App, Instance, TestApp
 from ._context import (
     ActivityContext,
@@ -51,7 +52,7 @@ from ._failures import (
     TimedOut,
     failure_of,
 )
-from ._look import Attempt, Description, InstanceInfo, PendingCall
+from ._look import Attempt, Description, InstanceInfo, Node, PendingCall
 from ._operate import Acted, Call, Schedule, ScheduleInfo
 from ._operations import (
     Action,
@@ -97,6 +98,7 @@ __all__ = [
     "Instance",
     "InstanceInfo",
     "InvalidRequest",
+    "Node",
     "NotDurable",
     "NotFound",
     "NotInWorkflow",

@@ -23,11 +23,12 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from . import _codec, _native
+from ._context import workflow_loop
 from ._define import ACTIVITIES, WORKFLOWS, Activity, Retry, Seconds, Workflow
 from ._failures import Blocked, InvalidRequest, NotFound, ResurgamError, answer_error, note_packages, seconds
 from ._fork import after_fork, refuse_inherited
 from ._instance import Instance
-from ._look import Attempt, Description, InstanceInfo
+from ._look import Attempt, Description, InstanceInfo, Node
 from ._operate import Call, Schedule, ScheduleInfo
 from ._operations import GateSettings, _millis, _Operations
 from ._retry import policy_json
@@ -82,8 +83,8 @@ class _Base(_Operations):
             "setup": setup,
             "max_history": max_history,
             "max_payload": max_payload,
+            "attempt_timeouts": False if debug else None,
         }
-        self._debug = debug
         self._native = None
         self._pid = 0
         self._tokens = itertools.count(1)
@@ -158,8 +159,6 @@ class _Base(_Operations):
                 raise TypeError(f"activities: {made!r} is none; put @activity on it")
             made._resolve()
             options = {**made.defaults, **made._options}
-            if self._debug:
-                options = {k: v for k, v in options.items() if not k.endswith("timeout")}
             made._register(builder, place, json.dumps(options))
         if "resurgam.exosphere" in sys.modules:
             builder.graphs()
@@ -257,6 +256,16 @@ class _Base(_Operations):
         if loop is None:
             awaitable.close()
             raise ResurgamError("the app is not open: with App(...) as app")
+        inside = workflow_loop()
+        if inside is not None:
+            awaitable.close()
+            inside.refuse("an app", "await activities and children, and leave the app to others")
+        if asyncio._get_running_loop() is loop:
+            awaitable.close()
+            raise ResurgamError(
+                "this is the app's own event loop, which would wait for itself: await it here, or "
+                "call this from another thread"
+            )
         asked = asyncio.run_coroutine_threadsafe(awaitable, loop)
         while True:
             # In slices, so that Ctrl-C is heard.
@@ -415,9 +424,12 @@ class _Base(_Operations):
         Whether there is one turns out when it is asked something."""
         return Instance(self, id, workflow)
 
-    async def signal(self, id: str, name: str, value: Any = None) -> None:
-        """Sends a signal to an open instance. It is durable when this returns."""
-        await self._ask(self._engine.signal, id, name, _codec.encode(value))
+    async def signal(
+        self, id: str, name: str, value: Any = None, *, request_id: str | None = None
+    ) -> None:
+        """Sends a signal to an open instance. It is durable when this returns. One that is sent
+        again with the same ``request_id`` is the same signal."""
+        await self._ask(self._engine.signal, id, name, _codec.encode(value), request_id)
 
     async def cancel(self, id: str, reason: str = "") -> None:
         """Asks an instance to end; see :meth:`Instance.cancel`."""
@@ -427,10 +439,16 @@ class _Base(_Operations):
         """Ends an instance where it stands."""
         await self._ask(self._engine.end, id, reason, True)
 
-    async def history(self, id: str) -> str:
-        """The history of an instance with its attempts, one line each."""
-        text: str = await self._ask(self._engine.history, id)
+    async def history(self, id: str, *, run: int | None = None) -> str:
+        """The history of an instance with its attempts, one line each: of its current run, or of an
+        earlier one. An instance has several when it continued as new or was tried again."""
+        text: str = await self._ask(self._engine.history, id, run)
         return text
+
+    async def nodes(self) -> builtins.list[Node]:
+        """The processes that work on the database: one, or on PostgreSQL several."""
+        text = await self._ask(self._engine.nodes)
+        return [Node._of(row) for row in json.loads(text or "[]")]
 
     async def describe(self, id: str) -> Description:
         """An instance, and what it waits for."""
@@ -596,8 +614,8 @@ class App(_Base):
     ``slots`` is how many attempts run at once; ``queues`` are those whose attempts run in this
     process; ``grace`` is how many seconds attempts may go on when the app stops; ``retention`` how
     long closed instances stay; ``gates`` are settings of gates by key; ``setup`` are SQL statements
-    that make tables of your own in the SQLite file. ``debug`` takes timeouts off, so that a debugger can stop in an
-    activity.
+    that make tables of your own in the SQLite file. With ``debug`` no timeout ends an attempt, so
+    that a debugger can stop in an activity.
     """
 
     def __init__(

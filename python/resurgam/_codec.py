@@ -2,7 +2,9 @@
 
 What is written is plain JSON that other programs can read; which class a value had is known from
 the annotation where it is read. pydantic models are written and read by pydantic, everything else
-is done here, so that a dataclass means the same with and without pydantic.
+is done here, so that a dataclass means the same with and without pydantic. So are those fields of
+models that pydantic would write otherwise: bytes, which are base64 everywhere, and what has no
+annotation.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def _plain_object(value: Any) -> Any:
         return sorted((plain(item) for item in value), key=_write)
     model = _model_class()
     if model is not None and isinstance(value, model):
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+        return _plain_model(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     attributes = getattr(type(value), "__attrs_attrs__", None)
@@ -111,10 +113,33 @@ def _plain_object(value: Any) -> Any:
         value.close()
         raise TypeError("a coroutine has no JSON form: await it first")
     name = type(value).__qualname__
+    if hasattr(value, "get_secret_value"):
+        raise TypeError(
+            f"a {name} is not stored, and stars would come back in its place: pass the name of the "
+            "secret, and let the activity look it up"
+        )
     raise TypeError(
         f"{name} has no JSON form: make it a dataclass or a pydantic model, or pass something that "
         "it can be found by, such as its id"
     )
+
+
+def _plain_model(value: Any) -> Any:
+    cls = type(value)
+    own, extra = _own_fields(cls), value.model_extra or {}
+    if "root" in own and _is_root(cls):
+        return plain(value.root)
+    left_out = {*own, *extra}
+    made = value.model_dump(mode="json", by_alias=True, round_trip=True, exclude=left_out or None)
+    for name, key in own.items():
+        made[key] = plain(getattr(value, name))
+    for name, item in extra.items():
+        made[name] = plain(item)
+    return made
+
+
+def _is_root(cls: Any) -> bool:
+    return bool(getattr(cls, "__pydantic_root_model__", False))
 
 
 def _base_of(value: Any) -> Any:
@@ -208,7 +233,11 @@ def _annotated(hint: Any, args: tuple[Any, ...]) -> Converter | None:
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and any("pydantic" in type(a).__module__ for a in args[1:]):
         validate: Converter = pydantic.TypeAdapter(hint).validate_python
-        return validate
+        try:
+            convert = converter(args[0])
+        except TypeError:  # a class that only pydantic can read
+            return validate
+        return validate if convert is None else lambda value: validate(convert(value))
     return converter(args[0])
 
 
@@ -328,8 +357,7 @@ def _of_class(hint: Any, cls: Any, args: tuple[Any, ...]) -> Converter | None:
         return None  # ParamSpec and other things that are no values
     model = _model_class()
     if model is not None and issubclass(cls, model):
-        validate: Converter = hint.model_validate
-        return validate
+        return _model(hint, cls)
     if issubclass(cls, enum.Enum):
         return _enum(cls)
     if dataclasses.is_dataclass(cls):
@@ -352,6 +380,111 @@ def _of_class(hint: Any, cls: Any, args: tuple[Any, ...]) -> Converter | None:
         f"{cls.__qualname__} cannot be read from JSON: make it a dataclass or a pydantic model, or "
         "annotate with what it is made of"
     )
+
+
+# Models of pydantic.
+
+_own: dict[Any, dict[str, str]] = {}
+
+#: Among the leaves of an annotation: a dict whose keys are no texts, which pydantic can store.
+_ODD_KEYS = object()
+
+
+def _own_fields(cls: Any) -> dict[str, str]:
+    """The fields of a model that are written and read here, and under which name: where bytes may
+    be, or a secret, or anything at all. Not those for which the model has a serializer."""
+    known = _own.get(cls)
+    if known is not None:
+        return known
+    decorators = cls.__pydantic_decorators__
+    written = {
+        name for made in decorators.field_serializers.values() for name in made.info.fields
+    }
+    found: dict[str, str] = {}
+    if not decorators.model_serializers and "*" not in written:
+        for name, field in cls.model_fields.items():
+            if name not in written and not field.exclude and _is_own(field.annotation):
+                found[name] = field.serialization_alias or field.alias or name
+    _own[cls] = found
+    return found
+
+
+def _is_own(hint: Any) -> bool:
+    leaves = set(_leaves(hint, set()))
+    if any(hasattr(leaf, "get_secret_value") for leaf in leaves):
+        return True
+    has_bytes = not leaves.isdisjoint((bytes, bytearray))
+    if not has_bytes and (_ODD_KEYS in leaves or leaves.isdisjoint((Any, object))):
+        return False
+    try:
+        converter(hint)
+    except TypeError:  # there is something beside it that only pydantic can read
+        return False
+    return True
+
+
+def _leaves(hint: Any, seen: set[Any]) -> collections.abc.Iterator[Any]:
+    """What an annotation is made of in the end."""
+    value_of = getattr(hint, "__value__", None) or getattr(hint, "__supertype__", None)
+    if value_of is not None:
+        yield from _leaves(value_of, seen)
+        return
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, typing.TypeVar):
+        yield Any
+    elif origin is typing.Annotated:
+        yield from _leaves(args[0], seen)
+    elif origin is not typing.Literal:
+        cls = origin or hint
+        if cls in _MAPPINGS and args and args[0] not in (str, Any):
+            yield _ODD_KEYS
+        for arg in args:
+            yield from _leaves(arg, seen)
+        if isinstance(cls, type) and cls not in seen:
+            seen.add(cls)
+            parts = _parts(cls)
+            for part in parts:
+                yield from _leaves(part, seen)
+            if not parts and not args:
+                yield Any if cls in _MAPPINGS or cls in _SEQUENCES or cls is tuple else cls
+        elif hint is Any:
+            yield Any
+
+
+def _parts(cls: Any) -> list[Any]:
+    """The annotations of the fields of a class that has some."""
+    model = _model_class()
+    if model is not None and issubclass(cls, model):
+        return [field.annotation for field in cls.model_fields.values()]
+    if dataclasses.is_dataclass(cls) or typing.is_typeddict(cls) or hasattr(cls, "_fields"):
+        return list(typing.get_type_hints(cls).values())
+    return []
+
+
+def _model(hint: Any, cls: Any) -> Converter:
+    validate: Converter = hint.model_validate
+    reads = {}
+    for name, key in _own_fields(cls).items():
+        convert = _readable(cls.model_fields[name].annotation)
+        if convert is not None:
+            reads[key] = convert
+    if not reads:
+        return validate
+    if _is_root(cls):
+        return lambda value: validate(reads["root"](value))
+
+    def read(value: Any) -> Any:
+        given = _is(value, dict)
+        return validate({k: reads[k](v) if k in reads else v for k, v in given.items()})
+
+    return read
+
+
+def _readable(hint: Any) -> Converter | None:
+    try:
+        return converter(hint)
+    except TypeError:  # a secret: it is never written, so nothing is read
+        return None
 
 
 def _enum(cls: type[enum.Enum]) -> Converter:

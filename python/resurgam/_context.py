@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import logging
 import random as _random
 import uuid as _uuid
 from collections.abc import Callable, Coroutine
@@ -145,6 +146,13 @@ class ActivityContext:
         return None if text is None else _codec.decoder(type)(text)
 
 
+class _RunLog(logging.LoggerAdapter[logging.Logger]):
+    def isEnabledFor(self, level: int) -> bool:
+        loop = workflow_loop()
+        is_replaying = loop is not None and bool(loop.run.is_replaying)
+        return not is_replaying and super().isEnabledFor(level)
+
+
 class WorkflowContext:
     """The run of a workflow: what asyncio has no words for.
 
@@ -169,9 +177,15 @@ class WorkflowContext:
 
     @property
     def is_replaying(self) -> bool:
-        """True while the code goes again through what has happened before, so that a log line can
-        be left out."""
+        """True while the code goes again through what has happened before."""
         return bool(self._loop.run.is_replaying)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """The logger of the workflow's module, which is silent while the code goes again through
+        what has happened before. Records have the attributes ``instance`` and ``workflow``."""
+        made = logging.getLogger(self._loop.workflow.fn.__module__)
+        return _RunLog(made, {"instance": self.instance_id, "workflow": self._loop.run.workflow})
 
     @property
     def cancel_requested(self) -> str | None:

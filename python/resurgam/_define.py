@@ -165,7 +165,9 @@ class _Definition(Generic[P, R]):
         try:
             return _codec.encode(values)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"the arguments of {self.name}: {error}") from None
+            # Not its own class: some, such as UnicodeDecodeError, are not made of a text.
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"the arguments of {self.name}: {error}") from error
 
     def _options_text(self) -> str | None:
         return json.dumps(self._options) if self._options else None

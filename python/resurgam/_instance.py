@@ -33,9 +33,9 @@ class Instance(Generic[R]):
         result: R = decode(text)
         return result
 
-    async def signal(self, name: str, value: Any = None) -> None:
+    async def signal(self, name: str, value: Any = None, *, request_id: str | None = None) -> None:
         """Sends a signal. It is durable when this returns, and waits until the workflow reads it."""
-        await self.app.signal(self.id, name, value)
+        await self.app.signal(self.id, name, value, request_id=request_id)
 
     async def cancel(self, reason: str = "") -> None:
         """Asks the instance to end: its code gets a ``CancelledError``, as a cancelled task does."""
@@ -103,9 +103,9 @@ class Instance(Generic[R]):
         """The instance, and what it waits for."""
         return await self.app.describe(self.id)
 
-    async def history(self) -> str:
-        """The history of the current run with its attempts, one line each."""
-        return await self.app.history(self.id)
+    async def history(self, *, run: int | None = None) -> str:
+        """The history of the current run, or of an earlier one, with its attempts, one line each."""
+        return await self.app.history(self.id, run=run)
 
     async def attempts(self) -> list[Attempt]:
         """The attempts that did not succeed at once: which there were, what went wrong, and why

@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 from typing import Any, Self
 
+from ._advice import advised
+from ._define import WORKFLOWS
 from ._failures import ActivityError
 
 
@@ -49,6 +51,8 @@ class InstanceInfo:
         values = {name: value for name, value in row.items() if name in names}
         values["created_at"] = _time(values["created_at"])
         values["closed_at"] = _time(values["closed_at"])
+        known = [made for (name, _), made in WORKFLOWS.items() if name == values["workflow"]]
+        values["error"] = advised(values["error"], known[-1].fn if known else None)
         return cls(**values)
 
 
@@ -104,6 +108,20 @@ class Description(InstanceInfo):
             for call in row["pending"]
         ]
         return super()._of(row)
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A process that works on the database."""
+
+    id: str
+    pid: int
+    program: str
+    since: dt.datetime
+
+    @classmethod
+    def _of(cls, row: dict[str, Any]) -> Self:
+        return cls(**{**row, "since": _time(row["since"])})
 
 
 @dataclasses.dataclass(frozen=True)

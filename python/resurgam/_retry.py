@@ -109,6 +109,18 @@ class RetryPolicy:
         """No attempt begins later than this after the call was made."""
         return self._with(max_elapsed=_time(time))
 
+    def timeouts(
+        self,
+        *,
+        attempt: Time | None = None,
+        heartbeat: Time | None = None,
+        queue: Time | None = None,
+        total: Time | None = None,
+    ) -> RetryPolicy:
+        """Bounds one attempt, its silence, the wait for a worker, and the whole call."""
+        given = {"attempt": attempt, "heartbeat": heartbeat, "queue": queue, "total": total}
+        return self._with(timeouts={n: _time(time) for n, time in given.items() if time is not None})
+
     def jitter(self, jitter: Any) -> RetryPolicy:
         """How delays are spread: ``"full"``, ``"equal"``, ``"none"``, or as in the JSON form."""
         return self._with(jitter=jitter)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _native
+from ._advice import advised
 from ._define import WORKFLOWS, Workflow
 from ._failures import note_packages
 
@@ -39,7 +40,7 @@ def replay(history: str, *workflows: Workflow[..., Any]) -> str | None:
     if "resurgam.exosphere" in sys.modules:
         builder.graphs()
     try:
-        return builder.replay(history)
+        return advised(builder.replay(history))
     finally:
         # Nobody takes turns of it: the coroutines that are left are closed here.
         turns.end()

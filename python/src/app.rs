@@ -88,6 +88,9 @@ impl Builder {
             "retry" => self.options.retry = read_policy(&given)?,
             "slots" => self.options.slots = number()?,
             "hot_runs" => self.options.hot_runs = number()?,
+            "attempt_timeouts" => {
+                self.options.attempt_timeouts = given.as_bool().ok_or_else(wrong)?;
+            }
             "max_history" => self.options.max_history = number()? as u64,
             "max_payload" => self.options.max_payload = number()?,
             "grace" => self.options.grace = time()?,
@@ -365,18 +368,41 @@ impl App {
         });
     }
 
-    fn history(&self, token: u64, id: String) {
+    #[pyo3(signature = (token, id, run=None))]
+    fn history(&self, token: u64, id: String, run: Option<u32>) {
         let target = self.target.clone();
         spawn(&self.port, token, async move {
             let ask = |client: &Client| {
                 let (client, id) = (client.clone(), id.clone());
-                Box::pin(async move { client.history(&id).await })
+                Box::pin(async move {
+                    match run {
+                        Some(run) => client.run_history(&id, run).await,
+                        None => client.history(&id).await,
+                    }
+                })
             };
             match target.ask("read a history", ask).await {
                 Ok(Some(history)) => Ok(Some(history)),
                 Ok(None) => Err(no_instance(&id)),
                 Err(error) => Err(told(&error)),
             }
+        });
+    }
+
+    /// The processes that work on the database.
+    fn nodes(&self, token: u64) {
+        let target = self.target.clone();
+        spawn(&self.port, token, async move {
+            let ask = |client: &Client| {
+                let client = client.clone();
+                Box::pin(async move { client.nodes().await })
+            };
+            value(
+                target
+                    .ask("list nodes", ask)
+                    .await
+                    .map(|nodes| nodes.iter().map(look::node).collect()),
+            )
         });
     }
 

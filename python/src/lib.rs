@@ -31,6 +31,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
@@ -88,8 +90,19 @@ fn marker() -> Option<c_int> {
     threads().map(|threads| threads.marker.as_raw_fd())
 }
 
+/// The engine's threads take the lock of the main interpreter, whoever has loaded the module.
+fn refuse_sub_interpreter() -> PyResult<()> {
+    // SAFETY: the interpreter that loads the module is the current one, and stays it meanwhile.
+    let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match number {
+        0 => Ok(()),
+        _ => Err(PyImportError::new_err("this is a sub-interpreter")),
+    }
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    refuse_sub_interpreter()?;
     module.add_class::<port::Port>()?;
     module.add_class::<attempt::Context>()?;
     module.add_class::<turns::Turns>()?;

@@ -1,6 +1,7 @@
 //! What is stored, as JSON for the package.
 
 use resurgam::{AttemptRow, Description, InstanceCursor, InstanceRow, PendingCall};
+use resurgam_store::rows::Owner;
 use serde_json::{Value, json};
 
 use crate::attempt::seconds;
@@ -26,6 +27,16 @@ pub(crate) fn instance(row: &InstanceRow) -> Value {
         "created_at": seconds(row.created_at),
         "closed_at": row.closed_at.map(seconds),
         "cursor": InstanceCursor::of(row).to_string(),
+    })
+}
+
+/// A process that works on the database.
+pub(crate) fn node(owner: &Owner) -> Value {
+    json!({
+        "id": owner.node,
+        "pid": owner.pid,
+        "program": owner.program,
+        "since": seconds(owner.since),
     })
 }
 

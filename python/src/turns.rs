@@ -6,10 +6,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use resurgam::{PendingTurn, TurnThread};
+
+/// A history that takes longer than this to go through lets others take turns meanwhile.
+const SLICE: Duration = Duration::from_millis(5);
 
 /// What the thread has to do.
 enum Item {
@@ -94,9 +97,14 @@ impl Turns {
     fn run(&self, py: Python<'_>) {
         while let Some(items) = py.detach(|| self.0.wait()) {
             for item in items {
-                self.0.lock().busy = Some(Instant::now());
+                let begun = Instant::now();
+                self.0.lock().busy = Some(begun);
                 match item {
-                    Item::Turn(turn) => turn.take(),
+                    Item::Turn(turn) => {
+                        if let Some(rest) = turn.take_while(|| begun.elapsed() < SLICE) {
+                            self.0.push(Item::Turn(rest));
+                        }
+                    }
                     Item::Close(driver) => {
                         if let Err(error) = driver.call_method0(py, "close") {
                             error.write_unraisable(py, Some(driver.bind(py)));

@@ -61,6 +61,9 @@ def kill_many(kills: int, seed: int) -> tuple[int, list[str]]:
         while killed < kills:
             # A chain writes nine lines or more, so the first kill always finds work.
             end = [str(chance.randint(1, 3 * CHAINS)), str(chance.uniform(0.0, 0.01))]
+            if chance.random() < 0.25:
+                # While the database is made or recovered, and runs are loaded or started.
+                end = ["0", str(chance.uniform(0.0, 0.3))]
             child = subprocess.run([*command, *end], capture_output=True, text=True, timeout=120)
             if child.returncode == 0:
                 break

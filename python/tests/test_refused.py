@@ -46,6 +46,16 @@ async def takes_a_uuid() -> None:
     await note(0)
 
 
+def stamp() -> float:
+    return time.time()
+
+
+@workflow
+async def takes_the_time_elsewhere() -> None:
+    await note(stamp())
+    await note(0)
+
+
 @workflow
 async def opens_a_socket() -> None:
     await asyncio.open_connection("localhost", 80)
@@ -123,6 +133,20 @@ class Refused(unittest.IsolatedAsyncioTestCase):
         for wf in (takes_the_time, takes_a_random_number, takes_a_uuid):
             with self.subTest(wf=wf.name):
                 await self.refused(wf, "(?s)its history says.*note.*the code asks for.*note")
+
+    async def test_whoever_takes_time_or_chance_is_told_what_to_write_instead(self) -> None:
+        for wf, text in [
+            (takes_the_time, r"calls time\.time: write resurgam\.now\(\)"),
+            (takes_a_random_number, r"calls random\.random: write resurgam\.random\(\)"),
+            (takes_a_uuid, r"calls uuid\.uuid4: write resurgam\.uuid4\(\)"),
+            # It is in another function, so no line can be named.
+            (takes_the_time_elsewhere, r"resurgam\.now\(\) and not time\.time\(\)"),
+        ]:
+            with self.subTest(wf=wf.name):
+                await self.refused(wf, text)
+                async with TestApp() as app:
+                    with self.assertRaisesRegex(Blocked, text):
+                        await app.run("x", wf)
 
     async def test_whoever_waits_for_a_blocked_instance_is_told_why(self) -> None:
         async with TestApp() as app:

@@ -1,8 +1,9 @@
-"""The package and the examples pass ``mypy --strict``, where mypy is there."""
+"""The package, the examples and the pages pass ``mypy --strict`` and pyright, where those are there."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import pathlib
 import re
 import subprocess
@@ -12,7 +13,14 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-GUIDES = ["python.md", "coming-from/edda.md", "coming-from/exosphere.md", "coming-from/rappel.md"]
+PAGES = [
+    "README.md",
+    "docs/python.md",
+    "docs/coming-from/edda.md",
+    "docs/coming-from/exosphere.md",
+    "docs/coming-from/rappel.md",
+]
+EXAMPLES = ["letters.py", "test_letters.py"]
 
 USES = """
 import asyncio
@@ -48,50 +56,61 @@ async def main(app: App) -> None:
 """
 
 
-@unittest.skipUnless(
-    importlib.util.find_spec("mypy") and importlib.util.find_spec("pytest"),
-    "mypy and pytest are not there",
-)
-class Types(unittest.TestCase):
-    def test_the_package_the_examples_and_their_users_are_typed(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            uses = pathlib.Path(folder, "uses.py")
-            uses.write_text(USES)
-            checked = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, "-p", "resurgam"],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            )
-            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
-            files = [str(uses), str(ROOT / "examples" / "letters.py")]
-            checked = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *files],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            )
-            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+def has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
-    def test_what_the_guides_show_is_typed(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            files = []
-            for guide in GUIDES:
-                text = (ROOT.parent / "docs" / guide).read_text()
-                blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-                # The programs of other systems stand beside ours.
-                for number, block in enumerate(b for b in blocks if "resurgam" in b):
-                    name = pathlib.Path(guide).stem.replace("-", "_")
-                    files.append(pathlib.Path(folder, f"{name}_{number}.py"))
-                    files[-1].write_text(block)
-            self.assertGreater(len(files), 8)
-            checked = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *map(str, files)],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            )
-            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+def blocks(folder: str) -> list[str]:
+    """The Python programs of the guides and of the README, as files: those of ours."""
+    files = []
+    for page in PAGES:
+        text = (ROOT.parent / page).read_text()
+        found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        # The programs of other systems stand beside ours.
+        for number, block in enumerate(b for b in found if "resurgam" in b):
+            name = re.sub(r"\W", "_", str(pathlib.PurePath(page).with_suffix("")))
+            files.append(pathlib.Path(folder, f"{name}_{number}.py"))
+            files[-1].write_text(block)
+    return [str(file) for file in files]
+
+
+class Types(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        uses = pathlib.Path(self.folder, "uses.py")
+        uses.write_text(USES)
+        self.uses = str(uses)
+        self.blocks = blocks(self.folder)
+        self.assertGreater(len(self.blocks), 9)
+
+    def passes(self, *command: str) -> None:
+        checked = subprocess.run(
+            [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
+        )
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    @unittest.skipUnless(has("mypy") and has("pytest"), "mypy and pytest are not there")
+    def test_mypy_passes_on_the_package_the_examples_and_the_pages(self) -> None:
+        strict = ["mypy", "--strict", "--cache-dir", self.folder]
+        self.passes(*strict, "-p", "resurgam")
+        # The example's test imports the example by its name.
+        self.passes(*strict, self.uses, *(str(ROOT / "examples" / name) for name in EXAMPLES))
+        self.passes(*strict, *self.blocks)
+
+    @unittest.skipUnless(has("pyright") and has("pytest"), "pyright and pytest are not there")
+    def test_pyright_passes_on_the_package_the_examples_and_the_pages(self) -> None:
+        project = pathlib.Path(self.folder, "pyrightconfig.json")
+        settings = {
+            "include": [str(ROOT / "resurgam"), str(ROOT / "examples"), self.folder],
+            "extraPaths": [str(ROOT), str(ROOT / "examples")],
+            "reportMissingModuleSource": "none",
+            # Where it expects an error, so does mypy, in whose words the comment is.
+            "enableTypeIgnoreComments": True,
+        }
+        project.write_text(json.dumps(settings))
+        self.passes("pyright", "--pythonpath", sys.executable, "-p", str(project))
 
 
 if __name__ == "__main__":

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import datetime as dt
 import decimal
 import enum
 import json
 import math
+import os
 import subprocess
+import sys
+import tempfile
 import typing
 import unittest
 import uuid
 
 import resurgam
-from resurgam import ActivityError, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
+from resurgam import ActivityError, App, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
 from resurgam import _codec
 
 try:
@@ -114,13 +118,70 @@ if pydantic is not None:
         at: dt.datetime
         note: str | None = pydantic.Field(default=None, alias="remark")
 
+    class Sealed(pydantic.BaseModel):
+        raw: bytes
+        parts: dict[str, list[bytes]] = {}
+        inner: Sealed | None = pydantic.Field(default=None, alias="inside")
+        short: typing.Annotated[bytes, pydantic.Field(max_length=3)] | None = None
+        page: pydantic.HttpUrl | None = None
+        anything: typing.Any = None
+
+    class Bytes(pydantic.RootModel[list[bytes]]):
+        pass
+
+    class Open(pydantic.BaseModel, extra="allow"):
+        by_number: dict[int, typing.Any] = {}
+
+    @dataclasses.dataclass
+    class Envelope:
+        sealed: Sealed
+
+    class Letter(pydantic.BaseModel):
+        envelope: Envelope
+
+    class Login(pydantic.BaseModel):
+        name: str
+        password: pydantic.SecretStr
+
+    class Told(Login):
+        @pydantic.field_serializer("password")
+        def tell(self, value: pydantic.SecretStr) -> str:
+            return value.get_secret_value()
+
+    SEALED = Sealed(
+        raw=b"\xff\x00",
+        parts={"a": [b"\xfe", b"text"]},
+        inside=Sealed(raw=b"\x80"),
+        short=b"\xfa",
+        page=pydantic.HttpUrl("https://example.com/"),
+        anything={"a": [1, None]},
+    )
     BILL = Bill(lines=[Line(sku="a", price=decimal.Decimal("2.50"))], at=NOW, remark="x")
     VALUES += [
         (Bill, BILL),
         (list[Bill], [BILL]),
         (Bill | None, BILL),
         (Box[Bill], Box(BILL)),
+        (Sealed, SEALED),
+        (list[Sealed | None], [SEALED, None]),
+        (Bytes, Bytes([b"\xff", b"a"])),
+        (Letter, Letter(envelope=Envelope(SEALED))),
+        (typing.Annotated[bytes, pydantic.Field(max_length=3)], b"\xff"),
+        (Open, Open(by_number={1: "one"}, other=[1, 2])),  # type: ignore[call-arg]
+        (Told, Told(name="ada", password=pydantic.SecretStr("x"))),
     ]
+
+
+class UnicodeText(collections.UserDict[str, int]):
+    """Its own code fails with an exception that is not made of a text."""
+
+    def items(self) -> typing.Any:
+        return b"\xff".decode()
+
+
+@activity
+async def told_of_error(value: typing.Any) -> None:
+    pass
 
 
 class CardDeclined(Exception):
@@ -263,6 +324,74 @@ async def catches_one(number: int) -> typing.Any:
         return told_of(error)
 
 
+def travellers() -> tuple[tuple[typing.Any, ...], tuple[typing.Any, ...]]:
+    """An activity and a workflow for each value, which wait for a word when they have it."""
+
+    def travels(number: int) -> typing.Any:
+        async def echo(value):  # type: ignore[no-untyped-def]
+            return value
+
+        async def carry(value):  # type: ignore[no-untyped-def]
+            got = await made(value)
+            await resurgam.signal("go")
+            return [got == value, type(got) is type(value), await made(got)]
+
+        for fn in (echo, carry):
+            fn.__annotations__ = {"value": VALUES[number][0]}
+            fn.__name__ = fn.__qualname__ = f"{fn.__name__}_{number}"
+        echo.__annotations__["return"] = VALUES[number][0]
+        made = activity(echo)
+        return made, workflow(carry)
+
+    activities, workflows = zip(*(travels(number) for number in range(len(VALUES))))
+    return activities, workflows
+
+
+@workflow
+async def keeps_one(number: int) -> typing.Any:
+    try:
+        await raises_one(number)
+    except Exception as error:
+        await resurgam.signal("go")
+        return told_of(error)
+
+
+def everything(folder: str) -> tuple[App, tuple[typing.Any, ...]]:
+    activities, workflows = travellers()
+    workflows = (*workflows, keeps_one)
+    file = os.path.join(folder, "values.db")
+    return App(file, activities=(*activities, raises_one), workflows=workflows), workflows
+
+
+async def leave(folder: str) -> None:
+    """Begins a run for each value and each exception, and ends without another word."""
+    app, workflows = everything(folder)
+    await app.open()
+    for number, (_, value) in enumerate(VALUES):
+        await app.start(f"v-{number}", workflows[number], value)
+    for number in range(len(EXCEPTIONS)):
+        await app.start(f"e-{number}", keeps_one, number)
+    for row in await app.list(limit=1000):
+        while (await app.describe(row.id)).pending:
+            await asyncio.sleep(0.01)
+    os._exit(0)
+
+
+async def find(folder: str) -> None:
+    """Finds them in another interpreter."""
+    app, workflows = everything(folder)
+    async with app:
+        for number, (hint, value) in enumerate(VALUES):
+            run = app.instance(f"v-{number}", workflows[number])
+            await run.signal("go")
+            assert (await run.result())[:2] == [True, True], (hint, value)
+        for number, error in enumerate(EXCEPTIONS):
+            run = app.instance(f"e-{number}", keeps_one)
+            await run.signal("go")
+            assert await run.result() == told_of(error), (await run.result(), told_of(error))
+    print(len(VALUES), len(EXCEPTIONS))
+
+
 class Values(unittest.IsolatedAsyncioTestCase):
     def test_every_value_comes_back_by_its_annotation(self) -> None:
         for hint, value in VALUES:
@@ -281,42 +410,73 @@ class Values(unittest.IsolatedAsyncioTestCase):
             with self.subTest(value=value), self.assertRaisesRegex((TypeError, ValueError), text):
                 _codec.encode(value)
 
+    @unittest.skipIf(pydantic is None, "pydantic is not there")
+    def test_bytes_in_models_are_base64_like_everywhere(self) -> None:
+        self.assertEqual(json.loads(_codec.encode(Sealed(raw=b"text")))["raw"], "dGV4dA==")
+        with self.assertRaisesRegex(ValueError, "the arguments of told_of_error.*utf-8"):
+            told_of_error.pack((UnicodeText(),), {})
+
+    @unittest.skipIf(pydantic is None, "pydantic is not there")
+    def test_secrets_are_refused_before_stars_are_stored(self) -> None:
+        secret = pydantic.SecretStr("x")
+        login = Login(name="ada", password=secret)
+        for value in (login, [login], Box(login), {"a": secret}, Sealed(raw=b"", anything=[secret]),
+                      Open(key=secret)):  # type: ignore[call-arg]
+            with (
+                self.subTest(value=value),
+                self.assertRaisesRegex(TypeError, "a SecretStr is not stored.*the activity look it up"),
+            ):
+                _codec.encode(value)
+
+    def test_values_are_written_and_read_alike_without_pydantic(self) -> None:
+        blocked = (
+            "import sys; sys.modules['pydantic'] = None\n"
+            "import json, test_values as t\n"
+            "from resurgam import _codec\n"
+            "for hint, value in t.VALUES:\n"
+            "    text = _codec.encode(value)\n"
+            "    assert _codec.decoder(hint)(text) == value, hint\n"
+            "    print(text)\n"
+        )
+        environment = {**os.environ, "PYTHONHASHSEED": "3"}
+        without = subprocess.run(
+            [sys.executable, "-c", blocked], capture_output=True, text=True, env=environment,
+            cwd=os.path.dirname(__file__),
+        )
+        self.assertEqual(without.returncode, 0, without.stderr)
+        lines = without.stdout.splitlines()
+        self.assertEqual(lines, [_codec.encode(value) for _, value in VALUES[: len(lines)]])
+        self.assertGreater(len(lines), 30)
+
     def test_sets_are_written_in_one_order(self) -> None:
         self.assertEqual(_codec.encode({"b", "a", "c"}), '["a","b","c"]')
 
     async def test_values_travel_through_a_workflow_and_a_restart(self) -> None:
-        hints = [hint for hint, _ in VALUES]
-        seen: list[typing.Any] = []
-
-        def travels(number: int) -> typing.Any:
-            async def echo(value):  # type: ignore[no-untyped-def]
-                seen.append(value)
-                return value
-
-            async def carry(value):  # type: ignore[no-untyped-def]
-                got = await made(value)
-                await asyncio.sleep(60)
-                return [got == value, type(got) is type(value), await made(got)]
-
-            for fn in (echo, carry):
-                fn.__annotations__ = {"value": hints[number]}
-                fn.__name__ = fn.__qualname__ = f"{fn.__name__}_{number}"
-            echo.__annotations__["return"] = hints[number]
-            made = activity(echo)
-            return made, workflow(carry)
-
-        defined = [travels(number) for number in range(len(VALUES))]
-        activities, workflows = zip(*defined)
+        activities, workflows = travellers()
         async with TestApp(activities=activities, workflows=workflows) as app:
             runs = [
                 await app.start(f"v-{number}", workflows[number], value)
                 for number, (_, value) in enumerate(VALUES)
             ]
-            await app.advance(30)
+            await app.until_parked()
             await app.restart()
             for number, run in enumerate(runs):
                 with self.subTest(value=VALUES[number]):
+                    await run.signal("go")
                     self.assertEqual((await run.result())[:2], [True, True])
+
+    def test_values_and_exceptions_are_the_same_in_another_interpreter(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for call in ("leave", "find"):
+                program = f"import asyncio, test_values as t; asyncio.run(t.{call}({folder!r}))"
+                ended = subprocess.run(
+                    [sys.executable, "-c", program],
+                    capture_output=True,
+                    text=True,
+                    cwd=os.path.dirname(__file__),
+                )
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertEqual(ended.stdout.split(), [str(len(VALUES)), str(len(EXCEPTIONS))])
 
     async def test_an_exception_is_the_same_after_a_restart(self) -> None:
         async with TestApp() as app:

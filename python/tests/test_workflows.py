@@ -6,6 +6,9 @@ import asyncio
 import contextvars
 import dataclasses
 import datetime as dt
+import os
+import subprocess
+import sys
 import time
 import unittest
 import uuid
@@ -248,6 +251,99 @@ async def who() -> list[str]:
     return [mine, await whose(), tenant.get()]
 
 
+steps: list[int] = []
+
+
+async def _step(ctx: ActivityContext) -> bool:
+    steps.append(ctx.attempt)
+    await ctx.sleep(60)
+    return ctx.deadline is None
+
+
+@activity(timeout=10, retry=RetryPolicy.fixed(1).max_attempts(2))
+async def bounded(ctx: ActivityContext) -> bool:
+    return await _step(ctx)
+
+
+@activity(retry=RetryPolicy.fixed(1).max_attempts(2))
+async def unbounded(ctx: ActivityContext) -> bool:
+    return await _step(ctx)
+
+
+BOUNDED = RetryPolicy.fixed(1).max_attempts(2).timeouts(attempt=10)
+
+
+@workflow
+async def steps_through(way: str) -> bool:
+    made = {
+        "decorator": bounded,
+        "call": unbounded.options(timeout=10),
+        "policy": unbounded.options(retry=BOUNDED),
+        "silence": unbounded.options(heartbeat_timeout=10),
+        "whole call": unbounded.options(total_timeout=10),
+    }
+    return await made[way]()
+
+
+@activity(retry=RetryPolicy.fixed(1).max_attempts(3))
+async def is_cancelled_by_somebody(ctx: ActivityContext) -> int:
+    if ctx.attempt < 3:
+        raise asyncio.CancelledError("of another library")
+    return ctx.attempt
+
+
+@workflow
+async def meets_a_foreign_cancellation() -> int:
+    return await is_cancelled_by_somebody()
+
+
+@activity(retry=RetryPolicy.fixed(1).max_attempts(3))
+async def fails_with_leaves(terminal: int) -> None:
+    raise ExceptionGroup("both", [
+        TerminalError("one") if terminal > 0 else ValueError("one"),
+        ExceptionGroup("more", [TerminalError("two") if terminal > 1 else ValueError("two")]),
+    ])
+
+
+@workflow
+async def fails_in_groups(terminal: int) -> None:
+    await fails_with_leaves(terminal)
+
+
+late: list[str] = []
+
+
+@workflow
+async def leaves_tasks_behind() -> str:
+    async def goes_on() -> None:
+        try:
+            late.append(f"{await square(2)}")
+        except asyncio.CancelledError:
+            late.append("cancelled")
+        finally:
+            late.append("closed")
+
+    async def is_ready() -> None:
+        late.append("began")
+        await asyncio.sleep(0)
+        late.append("went on")
+
+    first = asyncio.create_task(goes_on())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(is_ready())
+    assert not (first.done() or second.done())
+    return "over"
+
+
+@workflow
+async def logs_what_it_does(ctx: WorkflowContext) -> int:
+    ctx.log.info("begins")
+    value = await square(3)
+    ctx.log.info("has %d", value)
+    await asyncio.sleep(60)
+    return value
+
+
 class Workflows(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
         undone.clear()
@@ -338,6 +434,19 @@ class Workflows(unittest.IsolatedAsyncioTestCase):
     async def test_continue_as_new_begins_another_run(self) -> None:
         self.assertEqual(await self.app.run("a", again, 3), [0, 4])
 
+    async def test_the_history_of_an_earlier_run_can_be_read(self) -> None:
+        run = await self.app.start("a", again, 3)
+        await run.result()
+        self.assertIn("RunContinued by Workflow", await run.history(run=1))
+        self.assertNotIn("RunContinued by Workflow", await run.history())
+
+    async def test_a_signal_with_the_request_id_of_another_one_is_that_one(self) -> None:
+        run = await self.app.start("q", queues_up)
+        for name, value in (("b", 1), ("a", 2), ("a", 3), ("b", 4)):
+            for _ in range(2):
+                await run.signal(name, value, request_id=f"{name}-{value}")
+        self.assertEqual(await run.result(), ["b 1", "a 2", "a 3", "b 4"])
+
     async def test_chance_and_data_are_the_same_on_replay(self) -> None:
         run = await self.app.start("c", chances)
         self.assertTrue(await run.result())
@@ -392,9 +501,113 @@ class Workflows(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(resurgam.AlreadyExists):
             await self.app.start("w", waits_for)
 
+    async def test_no_timeout_ends_an_attempt_for_a_debugger(self) -> None:
+        for way in ("decorator", "call", "policy", "silence", "whole call"):
+            with self.subTest(way=way):
+                steps.clear()
+                with self.assertRaises(resurgam.TimedOut):
+                    await self.app.run(None, steps_through, way)
+                async with TestApp(debug=True) as app:
+                    steps.clear()
+                    self.assertTrue(await app.run(None, steps_through, way))
+                    self.assertEqual(steps, [1])
+
+    async def test_a_cancellation_that_is_not_ours_is_tried_again(self) -> None:
+        self.assertEqual(await self.app.run("f", meets_a_foreign_cancellation), 3)
+        ledger = await self.app.instance("f").attempts()
+        self.assertEqual([row.outcome for row in ledger], ["failed", "failed"])
+        self.assertIn("of another library", str(ledger[0].failure))
+
+    async def test_a_group_is_never_tried_again_only_when_all_of_its_leaves_are_terminal(self) -> None:
+        for terminal, attempts in ((0, 3), (1, 3), (2, 1)):
+            async with TestApp() as app:
+                with self.assertRaises(ExceptionGroup):
+                    await app.run("g", fails_in_groups, terminal)
+                self.assertEqual(app.attempts(fails_with_leaves), attempts, terminal)
+
+    async def test_when_main_ends_other_tasks_get_no_further_turn(self) -> None:
+        async with TestApp(replay=False) as app:
+            late.clear()
+            self.assertEqual(await app.run("l", leaves_tasks_behind), "over")
+            await app.until_parked()
+        # The first task is closed where it waits, and the second one never begins.
+        self.assertEqual(late, ["closed"])
+
+    async def test_a_log_line_is_written_once_however_often_the_code_is_replayed(self) -> None:
+        with self.assertLogs("test_workflows", "INFO") as logged:
+            run = await self.app.start("l", logs_what_it_does)
+            await self.app.advance(30)
+            await self.app.restart()
+            self.assertEqual(await run.result(), 9)
+        self.assertEqual([record.getMessage() for record in logged.records], ["begins", "has 9"])
+        self.assertEqual({getattr(record, "instance") for record in logged.records}, {"l"})
+
+    async def test_the_engine_logs_nothing_of_a_replay(self) -> None:
+        with self.assertNoLogs("resurgam", "WARNING"):
+            run = await self.app.start("l", logs_what_it_does)
+            await self.app.advance(30)
+            await self.app.restart()
+            await run.result()
+
+    def test_the_order_of_tasks_is_the_same_in_all_processes(self) -> None:
+        orders = set()
+        for seed in range(4):
+            ordered = subprocess.run(
+                [sys.executable, "-c", ORDERED],
+                capture_output=True,
+                text=True,
+                cwd=os.path.dirname(__file__),
+                env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            )
+            self.assertEqual(ordered.returncode, 0, ordered.stderr)
+            orders.add(ordered.stdout)
+        self.assertEqual(len(orders), 1, orders)
+        self.assertIn("wait", orders.pop())
+
     def test_a_bound_call_shows_what_it_is(self) -> None:
         self.assertIsInstance(undo.bind(3), Bound)
         self.assertEqual(repr(undo.bind(3)), '<undo bound to {"x":3}>')
+
+
+# What asyncio iterates over sets for: a group that cancels its tasks, and what `wait` gives back.
+ORDERED = """
+import asyncio, random
+from resurgam import TestApp, workflow
+
+clutter = [object() for _ in range(random.randrange(1000))]  # objects live elsewhere each time
+
+@workflow
+async def orders() -> list[str]:
+    seen = []
+
+    async def is_cancelled(number: int) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            seen.append(f"group {number}")
+
+    async def fails() -> None:
+        raise ValueError
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number in range(9):
+                group.create_task(is_cancelled(number))
+            await asyncio.sleep(0)
+            group.create_task(fails())
+    except* ValueError:
+        pass
+    tasks = [asyncio.create_task(asyncio.sleep(1, f"wait {n}")) for n in range(9)]
+    done, _ = await asyncio.wait(tasks)
+    seen += [task.result() for task in done]
+    return seen
+
+async def main():
+    async with TestApp() as app:
+        print(await app.run("o", orders))
+
+asyncio.run(main())
+"""
 
 
 if __name__ == "__main__":

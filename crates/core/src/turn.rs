@@ -53,6 +53,15 @@ pub enum Blocked {
     Unregistered(String),
 }
 
+/// How far a run has come with its history, where that is gone through in slices.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// How many events are done.
+    done: usize,
+    /// What the code has asked for in its last turn and is not compared with the history yet.
+    asked: std::vec::IntoIter<Command>,
+}
+
 /// What an interpreter panics with (`std::panic::resume_unwind`) when the code that it runs does
 /// something that is not durable: the run is blocked, with this text, until the code is mended.
 #[derive(Clone, Debug)]
@@ -144,24 +153,41 @@ impl Run {
     pub fn replay_keeping(
         &mut self,
         events: &[Event],
-        mut keep: impl FnMut(Seq, ActivityCall),
+        keep: impl FnMut(Seq, ActivityCall),
     ) -> Result<Vec<Command>, Blocked> {
-        self.machine.lock().remember(events);
-        let mut rest: Vec<Command> = Vec::new();
-        let mut asked = Vec::new().into_iter();
-        for event in events {
+        let whole = self.replay_while(&mut Replay::default(), events, keep, || true)?;
+        Ok(whole.unwrap_or_default())
+    }
+
+    /// Goes on with a history as [`Run::replay_keeping`] does, for one turn at least and as long as
+    /// `more` says so. Answers with `None` when there is more to go through.
+    pub fn replay_while(
+        &mut self,
+        replay: &mut Replay,
+        events: &[Event],
+        mut keep: impl FnMut(Seq, ActivityCall),
+        mut more: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<Command>>, Blocked> {
+        if replay.done == 0 {
+            self.machine.lock().remember(events);
+        }
+        let begun = replay.done;
+        for event in &events[begun..] {
             if is_reset(&event.kind) {
                 self.machine.lock().close_by_reset();
                 self.drop_code();
-                return Ok(Vec::new());
+                return Ok(Some(Vec::new()));
             }
             if event.kind.is_input() {
-                if let Some(command) = asked.next() {
+                if let Some(command) = replay.asked.next() {
                     return Err(mismatch(event.seq, Some(event), Some(&command)));
                 }
-                asked = self.turn(event)?.into_iter();
+                if replay.done > begun && !more() {
+                    return Ok(None);
+                }
+                replay.asked = self.turn(event)?.into_iter();
             } else {
-                match asked.next() {
+                match replay.asked.next() {
                     Some(command) if command.kind.is_recorded_by(&event.kind) => {
                         if let CommandKind::ScheduleActivity(call) = command.kind {
                             keep(event.seq, call);
@@ -170,9 +196,9 @@ impl Run {
                     other => return Err(mismatch(event.seq, Some(event), other.as_ref())),
                 }
             }
+            replay.done += 1;
         }
-        rest.extend(asked);
-        Ok(rest)
+        Ok(Some(replay.asked.by_ref().collect()))
     }
 
     /// Destructors of the workflow's values are user code too: a panic there changes nothing.

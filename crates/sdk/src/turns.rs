@@ -62,18 +62,47 @@ pub trait TurnThread: fmt::Debug + Send + Sync {
 /// let seen = taken.clone();
 /// PendingTurn::new(move || seen.store(true, Ordering::Relaxed)).take();
 /// assert!(taken.load(Ordering::Relaxed));
+///
+/// // One with a rest, which is taken later.
+/// let turn = PendingTurn::in_slices(|_more| Some(PendingTurn::new(|| ())));
+/// let rest = turn.take_while(|| false).expect("a rest");
+/// assert!(rest.take_while(|| false).is_none());
 /// ```
-pub struct PendingTurn(Box<dyn FnOnce() + Send>);
+pub struct PendingTurn(Box<Slice>);
+
+/// Takes as much as the argument lets it, and answers with the rest.
+type Slice = dyn FnOnce(&mut dyn FnMut() -> bool) -> Option<PendingTurn> + Send;
 
 impl PendingTurn {
     /// A turn that is taken by calling this.
     pub fn new(take: impl FnOnce() + Send + 'static) -> Self {
+        PendingTurn::in_slices(|_| {
+            take();
+            None
+        })
+    }
+
+    /// A turn that can be taken in slices: `take` does one part at least, goes on as long as its
+    /// argument answers with `true`, and answers with the rest when there is one.
+    pub fn in_slices(
+        take: impl FnOnce(&mut dyn FnMut() -> bool) -> Option<PendingTurn> + Send + 'static,
+    ) -> Self {
         PendingTurn(Box::new(take))
     }
 
     /// Takes the turn. The engine hears of it by itself.
     pub fn take(self) {
-        (self.0)();
+        let mut rest = Some(self);
+        while let Some(turn) = rest {
+            rest = turn.take_while(|| true);
+        }
+    }
+
+    /// Takes the turn, or a slice of the replay of a long history: that goes on as long as `more`
+    /// says so, and what is left comes back, to be taken behind the turns of others. A turn that is
+    /// no replay is taken whole.
+    pub fn take_while(self, mut more: impl FnMut() -> bool) -> Option<PendingTurn> {
+        (self.0)(&mut more)
     }
 }
 

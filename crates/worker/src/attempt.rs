@@ -78,7 +78,7 @@ impl Gate {
 }
 
 /// What an attempt must not take longer than.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// How long it may take.
     pub time: Option<Limit>,

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +35,8 @@ use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
     At, AttemptEnd, AttemptStart, AwayTurn, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
-    Replies, RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due,
-    result_id,
+    Replies, RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, Turned, fitting,
+    now_due, result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;
@@ -340,8 +341,7 @@ impl Engine {
         let mailbox = self.mailbox.stamped(Some(stamp));
         let busy = self.clock.busy(&"a turn that is taken elsewhere");
         let thread = turn.thread();
-        thread.take(PendingTurn::new(move || {
-            let turned = turn.take();
+        thread.take(in_slices(turn, move |turned| {
             mailbox.send(Input::Turned(Box::new(turned)));
             drop(busy);
         }));
@@ -524,6 +524,17 @@ fn poll_commits(commits: &mut [Option<InFlight>], context: &mut Context<'_>) -> 
         }
     }
     Poll::Pending
+}
+
+/// A turn for the thread that takes it. The replay of a long history can be taken in slices.
+fn in_slices(turn: AwayTurn, done: impl FnOnce(Turned) + Send + 'static) -> PendingTurn {
+    PendingTurn::in_slices(move |more| match turn.take_while(more) {
+        ControlFlow::Break(turned) => {
+            done(turned);
+            None
+        }
+        ControlFlow::Continue(rest) => Some(in_slices(rest, done)),
+    })
 }
 
 /// A client that cannot write wants to know who is in its way.

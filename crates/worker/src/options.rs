@@ -35,6 +35,8 @@ pub struct Options {
     pub provides: Arc<[String]>,
     /// How many runs are kept in memory while nothing happens to them.
     pub hot_runs: usize,
+    /// Whether timeouts end attempts. Without it a debugger can stop in an activity.
+    pub attempt_timeouts: bool,
     /// How long attempts may go on when the engine stops.
     pub grace: Duration,
     /// The largest value, in bytes.
@@ -75,6 +77,7 @@ impl Default for Options {
             queues: None,
             provides: Arc::new([]),
             hot_runs: 20_000,
+            attempt_timeouts: true,
             grace: Duration::from_secs(10),
             max_payload: 2 << 20,
             max_history: 50_000,

@@ -19,7 +19,8 @@ use crate::common::crashes;
 const POLICY: RetryPolicy =
     RetryPolicy::fixed(Duration::from_secs(60)).max_attempts(3).jitter(Jitter::None);
 
-/// Takes turns when a test says so, and at once where it does not mind.
+/// Takes turns when a test says so, and at once where it does not mind. Histories are gone
+/// through in the smallest slices that there are.
 #[derive(Debug, Default)]
 struct Later {
     waits: Mutex<Option<VecDeque<PendingTurn>>>,
@@ -36,10 +37,25 @@ impl Later {
         self.waits.lock().unwrap().as_ref().map_or(0, VecDeque::len)
     }
 
+    /// Takes a slice of the one that waits first. What is left of it waits behind all others.
+    fn slice(&self) {
+        let first = self.waits.lock().unwrap().as_mut().and_then(VecDeque::pop_front);
+        if let Some(rest) = first.and_then(|turn| turn.take_while(|| false)) {
+            self.take(rest);
+        }
+    }
+
     /// Takes those that wait, and all others at once.
     fn let_go(&self) {
         let held = self.waits.lock().unwrap().take();
-        held.into_iter().flatten().for_each(PendingTurn::take);
+        held.into_iter().flatten().for_each(slice_by_slice);
+    }
+}
+
+fn slice_by_slice(turn: PendingTurn) {
+    let mut rest = Some(turn);
+    while let Some(turn) = rest {
+        rest = turn.take_while(|| false);
     }
 }
 
@@ -49,7 +65,7 @@ impl TurnThread for Later {
             Some(waits) => return waits.push_back(turn),
             None => turn,
         };
-        std::thread::spawn(|| turn.take());
+        std::thread::spawn(|| slice_by_slice(turn));
     }
 }
 
@@ -198,6 +214,38 @@ async fn an_instance_exists_when_its_first_turn_is_back_and_not_before() {
     thread.let_go();
     first.await.unwrap().unwrap();
     assert!(second.await.unwrap().unwrap_err().is_already_exists());
+}
+
+#[test]
+async fn a_history_is_gone_through_in_slices_and_others_take_turns_between_them() {
+    let thread = Arc::new(Later::default());
+    let app = app().turns_on(thread.clone()).start().await;
+    let run = app.start("listen-1", listen()).await;
+    for number in 1..=2 {
+        run.signal("number", &number).await.unwrap();
+    }
+    app.restart().await;
+    thread.hold();
+    let client = app.client();
+    let told = tokio::spawn(async move { client.signal_once("listen-1", "number", &3, "3").await });
+    while thread.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let client = app.client();
+    let begun = tokio::spawn(async move { client.start("listen-2", listen()).await.map(drop) });
+    while thread.held() == 1 {
+        tokio::task::yield_now().await;
+    }
+    thread.slice(); // the beginning of the history; the first turn of the other one is next
+    assert_eq!(thread.held(), 2);
+    thread.slice();
+    begun.await.unwrap().unwrap();
+    // What is left of the history: a slice for each of the two signals.
+    thread.slice();
+    assert_eq!(thread.held(), 1, "the second signal is left");
+    thread.let_go();
+    told.await.unwrap().unwrap();
+    assert_eq!(run.result().await.unwrap(), [1, 2, 3]);
 }
 
 #[test]

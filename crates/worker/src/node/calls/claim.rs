@@ -279,7 +279,11 @@ impl Node {
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
             fallback_of: call.task.progress.fallback.as_ref().map(|of| of.failure.clone()),
-            limits: limits(call, now),
+            limits: if self.options.attempt_timeouts {
+                limits(call, now)
+            } else {
+                Limits::default()
+            },
         })));
     }
 }

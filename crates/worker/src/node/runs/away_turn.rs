@@ -2,11 +2,12 @@
 //! back. What the node remembers meanwhile is in `away.rs`.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use resurgam_core::command::{ActivityCall, Command};
 use resurgam_core::event::RunStarted;
-use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::turn::{Blocked, Replay, Run};
 use resurgam_core::{Event, EventKind, RunKey, Seq};
 use resurgam_sdk::TurnThread;
 
@@ -23,8 +24,14 @@ pub struct AwayTurn {
 enum Work {
     /// One input.
     Turn(Event),
-    /// A history. The calls in it are wanted when the run was reset.
-    Replay { events: Vec<Event>, keeps_calls: bool },
+    /// A history, and how far it is gone through. The calls in it are wanted when the run was
+    /// reset.
+    Replay {
+        events: Vec<Event>,
+        keeps_calls: bool,
+        replay: Replay,
+        calls: BTreeMap<Seq, ActivityCall>,
+    },
 }
 
 impl AwayTurn {
@@ -41,7 +48,8 @@ impl AwayTurn {
         keeps_calls: bool,
         thread: Arc<dyn TurnThread>,
     ) -> Self {
-        AwayTurn { run, code, work: Work::Replay { events, keeps_calls }, thread }
+        let (replay, calls) = (Replay::default(), BTreeMap::new());
+        AwayTurn { run, code, work: Work::Replay { events, keeps_calls, replay, calls }, thread }
     }
 
     /// Which run.
@@ -56,24 +64,39 @@ impl AwayTurn {
 
     /// Takes it.
     pub fn take(self) -> Turned {
-        let AwayTurn { run, mut code, work, .. } = self;
-        let mut calls = BTreeMap::new();
-        let is_replay = matches!(work, Work::Replay { .. });
-        let (events, asks) = match work {
-            Work::Turn(event) => {
-                let asks = code.turn(&event);
-                (vec![event], asks)
+        let mut turn = self;
+        loop {
+            match turn.take_while(|| true) {
+                ControlFlow::Break(turned) => return turned,
+                ControlFlow::Continue(rest) => turn = rest,
             }
-            Work::Replay { events, keeps_calls } => {
-                let asks = code.replay_keeping(&events, |seq, call| {
+        }
+    }
+
+    /// Takes it, or so much of a history as `more` lets it: the rest goes on where that has ended.
+    pub fn take_while(self, more: impl FnMut() -> bool) -> ControlFlow<Turned, AwayTurn> {
+        let AwayTurn { run, mut code, work, thread } = self;
+        match work {
+            Work::Turn(event) => {
+                let taken = Taken { asks: code.turn(&event), calls: BTreeMap::new() };
+                let events = vec![event];
+                ControlFlow::Break(Turned { run, code, is_replay: false, events, taken })
+            }
+            Work::Replay { events, keeps_calls, mut replay, mut calls } => {
+                let keep = |seq, call| {
                     if keeps_calls {
                         calls.insert(seq, call);
                     }
-                });
-                (events, asks)
+                };
+                let asks = code.replay_while(&mut replay, &events, keep, more).transpose();
+                let Some(asks) = asks else {
+                    let work = Work::Replay { events, keeps_calls, replay, calls };
+                    return ControlFlow::Continue(AwayTurn { run, code, work, thread });
+                };
+                let taken = Taken { asks, calls };
+                ControlFlow::Break(Turned { run, code, is_replay: true, events, taken })
             }
-        };
-        Turned { run, code, is_replay, events, taken: Taken { asks, calls } }
+        }
     }
 }
 
