@@ -355,6 +355,9 @@ pub(crate) fn bad_value(what: String, error: impl fmt::Display) -> Error {
 ///     .tag("day", "Monday")
 ///     .await?; // durable from here on
 /// assert_eq!(monday.result().await?, "the report of Monday");
+/// let row = app.instance_of(monday.uid()).row().await?;
+/// let other = app.start("report", report("Monday".into())).queue("reports").priority(9);
+/// assert!(!other.is_repeat_of(&row).await?);
 ///
 /// // The id is taken, unless the instance that has it is closed and may be replaced.
 /// assert!(app.start("report", report("Tuesday".into())).await.unwrap_err().is_already_exists());

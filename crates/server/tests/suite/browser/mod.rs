@@ -12,7 +12,7 @@ use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
 use resurgam::schedule::Rule;
 use resurgam::{App, Client};
-use resurgam_server::{Api, Options};
+use resurgam_server::{Api, Options, Switch};
 use resurgam_watchdog::test;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -540,6 +540,40 @@ async fn views(shop: &Shop) -> Vec<String> {
         ["now", "instances", "inbox", "gates", "schedules", "workers", "more"].map(str::to_string);
     let of_one = [format!("instance/{order_1}"), format!("call/{order_1}.1.2")];
     plain.into_iter().chain(of_one).collect()
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn what_stands_in_for_a_dependency_is_turned_off_and_on_above_every_view() {
+    let gateway = Switch::new("payment gateway");
+    let shop =
+        Shop::serve(|client| Api::new(client, Options::default().open().switch(&gateway)).router());
+    let shop = shop.await;
+    let browser = Browser::open(390);
+    let says = |text: &str| {
+        let told = "document.querySelector('.switches')?.innerText ?? ''";
+        browser.until(&format!("({told}).includes({})", serde_json::json!(text)));
+    };
+    for view in ["now", "workers"] {
+        browser.load(&shop.view(view));
+        says("The payment gateway answers.");
+        browser.click(".switches button");
+        says("The payment gateway is out");
+        assert!(!gateway.is_on());
+        browser.click(".switches button");
+        says("The payment gateway answers.");
+        assert!(gateway.is_on());
+        browser.settled();
+    }
+    let over = browser.run("return document.documentElement.scrollWidth - innerWidth");
+    assert!(over.as_i64().unwrap() <= 0, "{over} too wide");
+    let axe = programs::from_npm().join("axe-core").join("axe.min.js");
+    browser.run(&std::fs::read_to_string(axe).unwrap());
+    let check = "const done = arguments[0];
+        axe.run().then((told) => done(told.violations.map((it) => it.id + it.nodes[0].html)));";
+    assert_eq!(browser.run_async(check), serde_json::json!([]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
 }
 
 #[test(minutes = 20, threads = 2)]
