@@ -56,6 +56,7 @@ pub(super) async fn charge(ctx: &ActivityContext, shop: &Shop, place: u32) -> Re
     let answer = match trouble.last() {
         // Also when the first attempt was cut off before it heard of this.
         Some(Answer::Declined) => Some(Answer::Declined),
+        _ if shop.is_out() => Some(Answer::Down),
         _ => trouble.get(ctx.attempt() as usize - 1).copied(),
     };
     if let Some(Answer::Silence) = answer {
