@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::Payload;
+use resurgam_core::command::DEFAULT_QUEUE;
 use resurgam_core::retry::RetryPolicy;
+use resurgam_core::{EventKind, Payload};
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner};
@@ -354,6 +355,9 @@ pub(crate) fn bad_value(what: String, error: impl fmt::Display) -> Error {
 ///     .tag("day", "Monday")
 ///     .await?; // durable from here on
 /// assert_eq!(monday.result().await?, "the report of Monday");
+/// let row = app.instance_of(monday.uid()).row().await?;
+/// let other = app.start("report", report("Monday".into())).queue("reports").priority(9);
+/// assert!(!other.is_repeat_of(&row).await?);
 ///
 /// // The id is taken, unless the instance that has it is closed and may be replaced.
 /// assert!(app.start("report", report("Tuesday".into())).await.unwrap_err().is_already_exists());
@@ -442,6 +446,33 @@ impl<T> Start<T> {
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.tags.insert(name.into(), value.into());
         self
+    }
+}
+
+impl<T> Start<T> {
+    /// Whether an instance was started by a request like this one: the same workflow, argument and
+    /// options. Its id is not compared, nor what was to follow if that had been taken, which is not
+    /// recorded.
+    pub async fn is_repeat_of(&self, row: &InstanceRow) -> Result<bool> {
+        let StartOptions { queue, priority, tags, settings, .. } = &self.options;
+        let queue = queue.as_deref().unwrap_or(DEFAULT_QUEUE);
+        let mine = (self.workflow.as_str(), queue, *priority, tags, settings);
+        if mine != (row.workflow.as_str(), &*row.queue, row.priority, &row.tags, &row.settings) {
+            return Ok(false);
+        }
+        let input = match &self.bare {
+            None => self.input.clone(),
+            Some(bare) => bare.as_ref().map_err(String::clone).and_then(|call| call.encoded()),
+        };
+        if row.run == 1 {
+            return Ok(input.is_ok_and(|input| input == row.input));
+        }
+        // A later run may have another argument; what the instance was started with is the first's.
+        let first = self.client.instance_of(row.uid).event_page(Some(1), None, 1).await?;
+        Ok(first.first().is_none_or(|event| match &event.kind {
+            EventKind::RunStarted(started) => input.is_ok_and(|input| input == started.input),
+            _ => true,
+        }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! An instance by its uid: what was started, whoever has its id by now.
 
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Uid};
+use resurgam_store::EventPage;
 use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, Message, MessageRow};
 use resurgam_worker::{Error, Outcome, Result};
 use serde::Serialize;
@@ -37,7 +38,8 @@ use crate::{Client, Description};
 /// assert_eq!((name.as_str(), value.as_str()), ("approve", "400"));
 /// assert!(paper.action("form-1").await?.is_none());
 /// let events = paper.events(None).await?;
-/// assert_eq!(events.len(), paper.event_page(None, None, 500).await?.len());
+/// assert_eq!(events, paper.event_page(None, None, 500).await?);
+/// assert_eq!(events.last(), paper.events_before(None, None, 1).await?.last());
 /// assert!(paper.attempts(None).await?.is_empty() && paper.actions(None).await?.is_empty());
 ///
 /// // The id goes to another instance, and the uid stays with the first.
@@ -116,9 +118,25 @@ impl InstanceHandle {
         after: Option<Seq>,
         limit: usize,
     ) -> Result<Vec<Event>> {
-        let events = self.events(run).await?;
-        let is_behind = |event: &Event| after.is_none_or(|after| event.seq > after);
-        Ok(events.into_iter().filter(is_behind).take(limit).collect())
+        self.page(run, EventPage::After(after.unwrap_or(Seq::RUN)), limit).await
+    }
+
+    /// The last events of a run before this place, or the last of all, at most so many; in order.
+    pub async fn events_before(
+        &self,
+        run: Option<u32>,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        self.page(run, EventPage::Before(before), limit).await
+    }
+
+    async fn page(&self, run: Option<u32>, page: EventPage, limit: usize) -> Result<Vec<Event>> {
+        let run = self.run("read the history of", run).await?;
+        let _busy = self.client.handle().busy();
+        let events = self.client.handle().store().event_page(run, page, limit).await;
+        let what = || format!("read the history of instance {}", self.uid);
+        events.map_err(|error| Error::store(what(), error))
     }
 
     /// The attempts of a run that did not succeed at once, see [`Client::attempts`].

@@ -17,6 +17,7 @@ use crate::openapi::with_problems;
 use crate::problem::Problem;
 use crate::remote::Remote;
 use crate::serve::{Limits, Network, Tls};
+use crate::switch::Switch;
 use crate::{routes, ui};
 
 /// The largest body of a request.
@@ -48,6 +49,7 @@ pub struct Options {
     pub(crate) tls: Option<Tls>,
     /// Whose word about a request is taken.
     pub(crate) proxies: Vec<Network>,
+    pub(crate) switches: Vec<Switch>,
 }
 
 impl Options {
@@ -94,6 +96,13 @@ impl Options {
     /// Lets remote workers have the attempts that wait there.
     pub fn remote(mut self, remote: &Remote) -> Self {
         self.remote = Some(remote.clone());
+        self
+    }
+
+    /// Has the dashboard show a switch above every view, which turns something of yours off and on:
+    /// for demos and drills.
+    pub fn switch(mut self, switch: &Switch) -> Self {
+        self.switches.push(switch.clone());
         self
     }
 

@@ -46,6 +46,7 @@ mod problem;
 mod remote;
 mod routes;
 mod serve;
+mod switch;
 mod ui;
 mod wire;
 
@@ -53,3 +54,4 @@ pub use access::{NewToken, Role, Token, TokenSettings};
 pub use api::{Api, Options, router};
 pub use remote::Remote;
 pub use serve::{Limits, Network, Refused, Tls, serve};
+pub use switch::Switch;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::extract::{OriginalUri, Path};
+use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -84,15 +84,20 @@ async fn entrance(OriginalUri(uri): OriginalUri) -> Response {
     }
 }
 
-async fn page(headers: HeaderMap) -> Response {
-    let tag = format!("\"{}\"", *BUILD);
+async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
+    // The pages ask for switches where there are some, which is hardly anywhere.
+    let (page, kind) = match api.options.switches.is_empty() {
+        true => (PAGE.to_string(), ""),
+        false => (PAGE.replace("<body>", "<body data-switches>"), "-switches"),
+    };
+    let tag = format!("\"{}{kind}\"", *BUILD);
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
     let kept = [(header::CACHE_CONTROL, "no-cache".to_string()), (header::ETAG, tag)];
     if known {
         return (StatusCode::NOT_MODIFIED, kept).into_response();
     }
     let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
-    (kept, kind, PAGE.replace("BUILD", &BUILD)).into_response()
+    (kept, kind, page.replace("BUILD", &BUILD)).into_response()
 }
 
 async fn asset(Path((build, name)): Path<(String, String)>) -> Response {

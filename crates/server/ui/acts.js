@@ -227,7 +227,7 @@ export function onInstance(instance) {
     id: "run-signal",
     title: "Signal",
     button: `Send it to ${id}`,
-    unexplained: true,
+    logged: true,
     sentence: `${id} gets a signal. It is durable when this is answered.`,
     fields: [
       { name: "name", label: "Name of the signal", kind: "text", required: true },
@@ -271,11 +271,13 @@ const over = (values) => (values.spread === "0" ? {} : { spread_ms: Number(value
 export function onGroup(group, kind) {
   const { fingerprint, count, activity } = group;
   const calls = many(count, "call");
+  const counts = { count, noun: kind === "paused" ? "call" : "letter" };
   if (kind === "paused") {
     return [
       {
         id: "resume",
         title: "Resume",
+        counts,
         button: `Resume ${calls}`,
         fields: [SPREAD],
         sentence: `${calls} of ${activity} go on, with the same idempotency keys; where attempts had run out, failures count from 0.`,
@@ -287,6 +289,7 @@ export function onGroup(group, kind) {
       {
         id: "fail",
         title: "Fail",
+        counts,
         button: `Fail ${calls}`,
         grave: true,
         fields: [{ name: "message", label: "What the workflows are told", kind: "text", required: true }],
@@ -301,6 +304,7 @@ export function onGroup(group, kind) {
     {
       id: "redrive",
       title: "Redrive",
+      counts,
       button: `Redrive ${many(count, "letter")}`,
       fields: [
         SPREAD,
@@ -324,6 +328,7 @@ export function onGroup(group, kind) {
     {
       id: "discard",
       title: "Discard",
+      counts,
       button: `Discard ${many(count, "letter")}`,
       grave: true,
       sentence: `${many(count, "letter")} of ${activity} are decided: nothing follows. They are kept for as long as letters are.`,

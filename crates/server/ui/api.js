@@ -7,6 +7,8 @@ const KEY = "resurgam-token";
 
 /** How often a view looks again, in milliseconds. */
 const EVERY = 3_000;
+/** After this time a question without an answer is taken for lost, and asked again. */
+const LOST = 30_000;
 /** After this time without an answer the page says how old it is. */
 export const STALE = 10_000;
 
@@ -135,10 +137,12 @@ export function useAsk(path, { every = EVERY } = {}) {
     problem: /** @type {Problem | null} */ (null),
   });
   const running = useRef(/** @type {AbortController | null} */ (null));
+  const began = useRef(0);
   const again = useCallback(async () => {
     if (!path) return;
     running.current?.abort();
     const mine = (running.current = new AbortController());
+    began.current = Date.now();
     try {
       const data = await ask(path, { signal: mine.signal });
       if (!mine.signal.aborted) set({ path, data, problem: null });
@@ -147,12 +151,19 @@ export function useAsk(path, { every = EVERY } = {}) {
       const told = problem instanceof Problem ? problem : new Problem(0, "The server does not answer.");
       // What was there stays there: old is better than nothing, and the page says how old it is.
       set((before) => ({ path, data: before.path === path ? before.data : null, problem: told }));
+    } finally {
+      if (running.current === mine) running.current = null;
     }
   }, [path]);
   useEffect(() => {
     again();
     lookers.add(again);
-    const timer = every ? setInterval(() => live && !document.hidden && again(), every) : 0;
+    // An answer that takes longer than that is waited for: asked again each time, it would never come.
+    const tick = () => {
+      const waits = running.current !== null && Date.now() - began.current < LOST;
+      if (live && !document.hidden && !waits) again();
+    };
+    const timer = every ? setInterval(tick, every) : 0;
     return () => {
       clearInterval(timer);
       lookers.delete(again);

@@ -1,15 +1,14 @@
 // One action on many: a dry run counts first, and what is done then is done to that many or not at all.
 import { html } from "./vendor/html.js";
-import { useMemo, useState } from "./vendor/hooks.mjs";
+import { useEffect, useMemo, useState } from "./vendor/hooks.mjs";
 import { ask, look, useAsk } from "./api.js";
+import { isTyping } from "./keys.js";
 import { Command, Trouble } from "./parts.js";
-import { because, many } from "./words.js";
-
-/** From this many on the count has to be typed. */
-const TYPED = 100;
+import { because, many, TYPED } from "./words.js";
 
 /**
- * @typedef {{id: string, title: string, says: string, body: any, command: string, noun: string, grave?: boolean}} Choice
+ * An action. `refused` says why it is not offered here; without `command` no command does the same.
+ * @typedef {{id: string, title: string, says: string, body: any, command: string, noun: string, refused: string, grave?: boolean}} Choice
  */
 
 /**
@@ -30,6 +29,13 @@ export function Bulk({ choices, close }) {
     () => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
     [id, spread, reason, found],
   );
+  useEffect(() => {
+    // The first Escape in a field leaves the field.
+    const pressed = (/** @type {KeyboardEvent} */ event) =>
+      event.key === "Escape" && !isTyping(event.target) && !document.querySelector("dialog") && close();
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [close]);
   const chosen = (next) => {
     setId(next);
     setFound(null);
@@ -56,6 +62,7 @@ export function Bulk({ choices, close }) {
   };
   const needsCount = found !== null && found.count > TYPED;
   const ready =
+    !choice.refused &&
     found !== null &&
     found.count > 0 &&
     reason.trim() !== "" &&
@@ -66,6 +73,7 @@ export function Bulk({ choices, close }) {
   return html`<form class="deed" id="act" onSubmit=${act} aria-label="Act on many">
     <div class="choices" role="group" aria-label="Action">${choices.map((it) => html`<button type="button" data-act=${it.id} aria-pressed=${it === choice ? "true" : "false"} aria-selected=${null} class=${it === choice ? "on" : ""} onClick=${() => chosen(it.id)}>${it.title}</button>`)}</div>
     <div><h3>${choice.says}</h3>
+      ${choice.refused && html`<p class="trouble" id="refused" role="status">${choice.refused}</p>`}
       <div class="field"><label for="bulk-spread">Begin over</label>
         <select id="bulk-spread" value=${spread} onChange=${(event) => setSpread(event.target.value)}>
         ${[
@@ -78,14 +86,14 @@ export function Bulk({ choices, close }) {
         )}</select></div></div>
     <div><h4>What changes</h4>${found ? html`<p role="status">
       <b>${many(found.count, choice.noun)}</b> match now${found.first.length ? `: ${found.first.slice(0, 5).join(", ")}${found.count > 5 ? " and so on" : ""}` : "."}</p>` : html`<p class="quiet">A dry run counts, and changes nothing.</p>`}
-      <button type="button" onClick=${dry} disabled=${doing}>${found ? "Count again" : "Dry run"}</button></div>
+      <button type="button" onClick=${dry} disabled=${doing || !!choice.refused} aria-describedby=${choice.refused ? "refused" : null}>${found ? "Count again" : "Dry run"}</button></div>
     <div><h4><label for="why">Reason, kept with all of them</label></h4>
       <input type="text" id="why" value=${reason} required autocomplete="off" onInput=${(event) => setReason(event.target.value)} />
       ${needsCount && html`<label for="bulk-count">These are more than ${TYPED}: type their number</label>
         <input type="text" id="bulk-count" inputmode="numeric" value=${typed} autocomplete="off" onInput=${(event) => setTyped(event.target.value)} />`}</div>
-    <${Command} line=${because(line, reason.trim())} />
+    ${choice.refused ? "" : choice.command ? html`<${Command} line=${because(line, reason.trim())} />` : html`<p class="quiet">No command does the same: the command line cannot choose by all of these conditions.</p>`}
     <div class="acts">
-      <button type="submit" class=${choice.grave ? "grave" : "primary"} disabled=${!ready}>${choice.title} ${found ? many(found.count, choice.noun) : `${choice.noun}s`}</button>
+      <button type="submit" class=${choice.grave ? "grave" : "primary"} disabled=${!ready} aria-describedby=${choice.refused ? "refused" : null}>${choice.title} ${found ? many(found.count, choice.noun) : `${choice.noun}s`}</button>
       <button type="button" class="bare" onClick=${close}>Leave them alone</button></div>
     <${Trouble} problem=${problem} />
   </form>`;

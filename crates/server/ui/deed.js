@@ -3,9 +3,9 @@
 // button is pressed.
 import { html } from "./vendor/html.js";
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
-import { ask, look } from "./api.js";
+import { ask, look, Problem } from "./api.js";
 import { Command, Trouble } from "./parts.js";
-import { because } from "./words.js";
+import { because, many, TYPED } from "./words.js";
 
 /**
  * @typedef {{
@@ -14,8 +14,9 @@ import { because } from "./words.js";
  *   fields?: Field[],
  *   command: (values: Record<string, any>) => string,
  *   request: (values: Record<string, any>) => {path: string, method?: string, body: any},
- *   after?: string, logged?: boolean, unexplained?: boolean,
+ *   after?: string, logged?: boolean, counts?: {count: number, noun: string},
  * }} Act
+ * `counts` says to how many it is done: a dry run counts them again before, and a large number is typed.
  * @typedef {{name: string, label: string, hint?: string, kind?: "check" | "text" | "json" | "choice", initial?: any, choices?: [string, string][], required?: boolean}} Field
  */
 
@@ -53,7 +54,7 @@ export function Deed({ acts, label, chosen, choose }) {
     event.currentTarget.querySelector(`[data-act="${next.id}"]`)?.focus();
     event.preventDefault();
   };
-  return html`<div class="deed" id="act">
+  return html`<div class="deed" id="act" data-only=${acts.length > 1 ? null : act.id}>
     ${
       acts.length > 1 &&
       html`<div class="choices" role="tablist" aria-label=${label} onKeyDown=${move}>
@@ -73,13 +74,19 @@ function Form({ act, isTab }) {
   const [values, setValues] = useState(() => initial(act));
   const [reason, setReason] = useState("");
   const [state, setState] = useState({ doing: false, answer: "", problem: /** @type {any} */ (null) });
+  // To how many it is done: as many as are shown, or as a dry run found.
+  const [found, setFound] = useState(/** @type {number | null} */ (null));
+  const [typed, setTyped] = useState("");
+  useEffect(() => setFound(null), [act.counts?.count]);
+  const count = found ?? act.counts?.count ?? 0;
+  const isCounted = count <= TYPED || typed.replaceAll(",", "") === String(count);
   // A repeat after an answer that was lost is the same request.
   const key = useMemo(
     () => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
-    [act.id, JSON.stringify(values), reason],
+    [act.id, JSON.stringify(values), reason, count],
   );
   const set = (name, value) => setValues((before) => ({ ...before, [name]: value }));
-  const isExplained = act.unexplained || reason.trim() !== "";
+  const isExplained = reason.trim() !== "";
   const wrong = (act.fields ?? []).map((field) => trouble(field, values[field.name])).find(Boolean);
   const answer = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -87,13 +94,14 @@ function Form({ act, isTab }) {
   }, [state.answer]);
   const submit = async (event) => {
     event.preventDefault();
-    if (!isExplained || wrong || state.doing) return;
+    if (!isExplained || wrong || !isCounted || state.doing) return;
     setState({ doing: true, answer: "", problem: null });
     try {
       const { path, method = "POST", body } = act.request(values);
+      const more = act.counts ? await expected(path, body) : {};
       const told = await ask(path, {
         method,
-        body: act.unexplained ? body : { ...body, reason: reason.trim() },
+        body: { ...body, ...more, reason: reason.trim() },
         key,
       });
       setState({ doing: false, answer: told.answer ?? told.id ?? "Done.", problem: null });
@@ -101,6 +109,14 @@ function Form({ act, isTab }) {
     } catch (problem) {
       setState({ doing: false, answer: "", problem });
     }
+  };
+  // It is done to as many as somebody saw on the button, or to none.
+  const expected = async (path, body) => {
+    const { count: now } = await ask(path, { method: "POST", body: { ...body, dry_run: true } });
+    if (now === count) return { expect_count: now };
+    setFound(now);
+    setTyped("");
+    throw new Problem(409, `It would be done to ${now.toLocaleString("en")} by now, not to ${count.toLocaleString("en")}. Look again.`);
   };
   const role = isTab
     ? { role: "tabpanel", id: "deed", "aria-labelledby": `tab-${act.id}` }
@@ -111,17 +127,15 @@ function Form({ act, isTab }) {
       <dl class="becomes">${act.changes.map(([what, was, then]) => html`<div><dt>${what}</dt>
       <dd class="was">${was}</dd><dd class="to" aria-hidden="true">→</dd><dd class="then">
       <span class="sr">becomes </span>${then}</dd></div>`)}</dl></div>`}
-    ${
-      !act.unexplained &&
-      html`<div><h4>
-        <label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label>
-        </h4>
-      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} /></div>`
-    }
+    <div><h4>
+      <label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label></h4>
+      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} />
+      ${count > TYPED && html`<label for="typed">These are more than ${TYPED}: type their number</label>
+        <input type="text" id="typed" inputmode="numeric" value=${typed} autocomplete="off" onInput=${(event) => setTyped(event.target.value)} />`}</div>
     <${Command} line=${because(act.command(values), act.logged ? "" : reason.trim())} />
     <div class="acts">
-      <button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!isExplained || !!wrong || state.doing}>${state.doing ? "Asking" : act.button}</button>
-      ${!isExplained ? html`<p class="hint">Give a reason first.</p>` : wrong && html`<p class="hint">${wrong}</p>`}</div>
+      <button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!isExplained || !!wrong || !isCounted || state.doing}>${state.doing ? "Asking" : act.counts ? `${act.title} ${many(count, act.counts.noun)}` : act.button}</button>
+      ${!isExplained ? html`<p class="hint">Give a reason first.</p>` : wrong ? html`<p class="hint">${wrong}</p>` : !isCounted && html`<p class="hint">Type their number first.</p>`}</div>
     ${state.answer && html`<p class="answer" role="status" tabindex="-1" ref=${answer}>${state.answer}${act.after ? ` ${act.after}` : ""}</p>`}
     <${Trouble} problem=${state.problem} />
   </form></div>`;

@@ -1,7 +1,7 @@
 // The list of instances: a sentence of filters, all of them in the address, 100 more at a time, and one
 // action on all that match.
 import { html } from "./vendor/html.js";
-import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import { amend, to } from "./address.js";
 import { ask, now as serverNow, useAsk, useClock } from "./api.js";
 import { Bulk } from "./bulk.js";
@@ -38,14 +38,12 @@ function asked(query, known) {
   return wanted;
 }
 
-/** The command that lists the same. @param {URLSearchParams} query */
+/** The command that lists the same; none where it has no option for a condition. @param {URLSearchParams} query */
 function command(query) {
+  if (query.get("text") || query.get("schedule")) return "";
   const flag = (name, flag) => (query.get(name) ? ` ${flag} ${word(query.get(name) ?? "")}` : "");
-  const statuses = (query.get("status") ?? "")
-    .split(",")
-    .filter(Boolean)
-    .map((name) => ` --status ${name}`)
-    .join("");
+  const named = (query.get("status") ?? "").split(",").filter(Boolean);
+  const statuses = [...named, ...(query.get("paused") ? ["paused"] : [])].map((name) => ` --status ${name}`).join("");
   return `resurgam list${statuses}${query.get("retrying") ? " --retrying" : ""}${flag("workflow", "--workflow")}${flag("activity", "--activity")}${flag("failure_type", "--failure-type")}${flag("tag", "--tag")}${flag("since", "--since")}`;
 }
 
@@ -62,7 +60,8 @@ export function Instances({ query }) {
 function List({ query, known }) {
   const clock = useClock();
   const wanted = useMemo(() => asked(query, known), [query.toString()]);
-  const { data: first, problem } = useAsk(`instances?${wanted}`);
+  const clash = clashes(query);
+  const { data: first, problem } = useAsk(clash ? null : `instances?${wanted}`);
   const [rows, setRows] = useState(/** @type {any[] | null} */ (null));
   const [cursor, setCursor] = useState(/** @type {string | null} */ (null));
   const [selected, select] = useState(() => new Set());
@@ -79,6 +78,11 @@ function List({ query, known }) {
     const fresh = new Map(first.items.map((row) => [row.uid, row]));
     setRows(rows.map((row) => fresh.get(row.uid) ?? row));
   }, [first]);
+  const leave = useCallback(() => {
+    setActing(false);
+    // Whoever came by the keyboard goes on where they were.
+    document.getElementById("act-on-all")?.focus();
+  }, []);
   const shown = rows ?? [];
   const [visible, watch] = useVisible();
   const open = shown
@@ -87,6 +91,7 @@ function List({ query, known }) {
     .map((row) => row.uid);
   const told = useAsk(open.length ? `waiting?uids=${open.join(",")}` : null).data?.items ?? [];
   const waiting = useKept(told);
+  if (clash) return html`<${Empty}>${clash}<//>`;
   if (!rows) return html`<${Wait} problem=${problem} />`;
   const changed = first ? differs(rows, first) : 0;
   const renew = () => {
@@ -109,7 +114,8 @@ function List({ query, known }) {
       if (!next.delete(uid)) next.add(uid);
       return next;
     });
-  return html`<div class="strip"><${Command} line=${command(query)} />
+  const line = command(query);
+  return html`<div class="strip">${line ? html`<${Command} line=${line} />` : html`<p class="quiet">No command lists instances ${conditions(query, ["schedule", "text"]).join(" and ")}.</p>`}
       ${rows.length > 0 && html`<button type="button" id="act-on-all" onClick=${() => setActing(true)}>${selected.size ? `Act on ${selected.size} selected` : "Act on all that match"}</button>`}
       ${changed > 0 && html`<button type="button" class="fresh" onClick=${renew}>
         <${Sign} name="retrying" size=${15} />${many(changed, "row")} changed, show them</button>`}</div>
@@ -118,8 +124,9 @@ function List({ query, known }) {
       acting &&
       html`<${Bulk} choices=${choices(
         query,
+        wanted,
         rows.filter((row) => selected.has(row.uid)),
-      )} close=${() => setActing(false)} />`
+      )} close=${leave} />`
     }
     ${
       rows.length
@@ -129,6 +136,20 @@ function List({ query, known }) {
         </p>` : html`<p class="quiet after">That is all: ${many(rows.length, "instance")}.</p>`}`
         : html`<${Nothing} query=${query} />`
     }`;
+}
+
+/**
+ * What cannot be asked for together: texts and schedules are looked for among instances, activities and
+ * failures among calls.
+ * @param {URLSearchParams} query
+ */
+function clashes(query) {
+  const [some, others] = [conditions(query, ["text", "schedule"]), conditions(query, ["activity", "failure_type"])];
+  if (!some.length || !others.length) return null;
+  const away = (names) => to("instances", null, { ...Object.fromEntries(query), ...names });
+  return html`The server cannot look for ${some.join(" and ")} together with ${others.join(" and ")}. Go on
+    <a href=${away({ activity: null, failure_type: null })}>without ${others.join(" and ")}</a>, or
+    <a href=${away({ text: null, schedule: null })}>without ${some.join(" and ")}</a>.`;
 }
 
 /** How many rows of the first page are not where they are now. */
@@ -248,66 +269,101 @@ function Head({ query, known }) {
     </form></div></div>`;
 }
 
+/** What a condition says of instances. @type {Record<string, (value: string) => string>} */
+const SAYS = {
+  status: (value) => `that are ${value.split(",").filter(Boolean).join(" or ")}`,
+  paused: () => "that are paused",
+  retrying: () => "that are retrying",
+  activity: (value) => `with activity ${value}`,
+  failure_type: (value) => `failing with ${value}`,
+  schedule: (value) => `started by schedule ${value}`,
+  text: (value) => `with text ${value}`,
+};
+
+/** Those of these conditions that a query has, in words. @param {URLSearchParams} query @param {string[]} names */
+const conditions = (query, names) =>
+  names.filter((name) => query.get(name)).map((name) => `“${SAYS[name](query.get(name) ?? "")}”`);
+
+/**
+ * Why an action on all that match would be done to more than the list shows; nothing where it would not.
+ * @param {URLSearchParams} query @param {string[]} names what the action cannot be narrowed by
+ */
+function tooWide(query, names) {
+  const lost = conditions(query, names);
+  return lost.length
+    ? `This would be done to more than the list shows: it cannot be narrowed to instances ${lost.join(" and ")}. Take ${lost.length === 1 ? "that condition" : "those conditions"} away, or select the instances.`
+    : "";
+}
+
 /** What can be done to all that match, or to those that are selected. @returns {import("./bulk.js").Choice[]} */
-function choices(query, selected) {
+function choices(query, wanted, selected) {
   const get = (name) => query.get(name) || undefined;
   const tag = get("tag")?.split("=");
-  const since = SINCE.find(([name]) => name === query.get("since"));
   const ids = selected.map((row) => row.id);
+  const since = wanted.get("from");
   const shared = ids.length
     ? { ids }
     : {
         workflow: get("workflow"),
         tag: tag && [tag[0], tag.slice(1).join("=")],
-        started_since_ms: since?.[2] ? Math.floor(serverNow() - since[2]) : undefined,
+        started_since_ms: since ? Number(since) : undefined,
       };
+  const flag = (name, option) => (get(name) ? ` ${option} ${word(get(name) ?? "")}` : "");
   const flags = ids.length
     ? ids.map((id) => ` --id ${word(id)}`).join("")
-    : `${get("workflow") ? ` --workflow ${word(get("workflow") ?? "")}` : ""}${get("tag") ? ` --tag ${word(get("tag") ?? "")}` : ""}${since?.[0] ? ` --started-since ${since[0]}` : ""}`;
+    : `${flag("workflow", "--workflow")}${flag("tag", "--tag")}${since ? ` --started-since ${query.get("since")}` : ""}`;
   const of = ids.length ? "of the selected instances" : "that match";
-  const calls = { ...shared, activity: get("activity"), failure_type: get("failure_type") };
-  const more = `${get("activity") ? ` --activity ${word(get("activity") ?? "")}` : ""}${get("failure_type") ? ` --failure-type ${word(get("failure_type") ?? "")}` : ""}`;
-  const status = (get("status") ?? "").split(",").filter(Boolean);
+  const such = `${flag("activity", "--activity")}${flag("failure_type", "--failure-type")}`;
+  const narrow = { ...shared, activity: get("activity"), failure_type: get("failure_type") };
+  const isRetrying = !ids.length && !!get("retrying");
+  /** @type {(id: string, title: string, says: string, standing: string, lost?: string[]) => import("./bulk.js").Choice} */
+  const onCalls = (id, title, says, standing, lost = []) => ({
+    id,
+    title,
+    noun: "call",
+    says,
+    refused: ids.length ? "" : tooWide(query, ["status", "paused", ...lost, "schedule", "text"]),
+    body: { action: id, calls: { ...narrow, status: standing } },
+    command: `resurgam call ${id}${flags}${such} --status ${standing}`,
+  });
+  const listed = [
+    ...(query.get("status") ?? "").split(",").filter(Boolean),
+    ...(get("paused") ? ["paused"] : []),
+  ];
+  /** @type {(action: string, title: string, says: string, fitting: string[]) => import("./bulk.js").Choice} */
+  const onRuns = (action, title, says, fitting) => {
+    const statuses = ids.length || !listed.length ? fitting : fitting.filter((name) => listed.includes(name));
+    const none = statuses.length ? "" : `Only instances that are ${fitting.join(" or ")} can be. The list shows others.`;
+    return {
+      id: `${action}-runs`,
+      title,
+      noun: "instance",
+      says,
+      refused: ids.length ? "" : tooWide(query, ["schedule", "text"]) || none,
+      body: {
+        action,
+        runs: ids.length
+          ? { ids, status: statuses }
+          : { ...narrow, retrying: isRetrying, status: statuses },
+      },
+      command: isRetrying
+        ? ""
+        : `resurgam ${action}${flags}${ids.length ? "" : such}${statuses.map((name) => ` --status ${name}`).join("")}`,
+    };
+  };
   return [
-    {
-      id: "retry",
-      title: "Retry",
-      noun: "call",
-      says: `Retrying calls ${of} become due now.`,
-      body: { action: "retry", calls: { ...calls, status: "retrying" } },
-      command: `resurgam call retry${flags}${more} --status retrying`,
-    },
-    {
-      id: "pause",
-      title: "Pause",
-      noun: "call",
-      says: `Waiting calls ${of} make no attempt until somebody resumes them.`,
-      body: { action: "pause", calls: { ...calls, status: "waiting" } },
-      command: `resurgam call pause${flags}${more} --status waiting`,
-    },
-    {
-      id: "resume",
-      title: "Resume",
-      noun: "call",
-      says: `Paused calls ${of} go on.`,
-      body: { action: "resume", calls: { ...calls, status: "paused" } },
-      command: `resurgam call resume${flags}${more} --status paused`,
-    },
-    {
-      id: "pause-runs",
-      title: "Pause runs of",
-      noun: "instance",
-      says: `Open instances ${of} take no turn until somebody resumes them.`,
-      body: { action: "pause", runs: { ...shared, status: status.length ? status : ["running"] } },
-      command: `resurgam pause${flags} --status ${(status.length ? status : ["running"]).join(" --status ")}`,
-    },
-    {
-      id: "resume-runs",
-      title: "Resume runs of",
-      noun: "instance",
-      says: `Paused instances ${of} go on.`,
-      body: { action: "resume", runs: { ...shared, status: ["paused"] } },
-      command: `resurgam resume${flags} --status paused`,
-    },
+    onCalls("retry", "Retry", `Retrying calls ${of} become due now.`, "retrying"),
+    onCalls(
+      "pause",
+      "Pause",
+      `${isRetrying ? "Retrying" : "Waiting"} calls ${of} make no attempt until somebody resumes them.`,
+      isRetrying ? "retrying" : "waiting",
+    ),
+    onCalls("resume", "Resume", `Paused calls ${of} go on.`, "paused", ["retrying"]),
+    onRuns("pause", "Pause runs of", `Open instances ${of} take no turn until somebody resumes them.`, [
+      "running",
+      "blocked",
+    ]),
+    onRuns("resume", "Resume runs of", `Paused instances ${of} go on.`, ["paused"]),
   ];
 }

@@ -4,22 +4,28 @@ import { go, to } from "./address.js";
 import { isLive, setLive } from "./api.js";
 
 /** Where `g` and a letter lead. @type {Record<string, string>} */
-export const PLACES = { n: "now", i: "instances", b: "inbox", a: "gates", s: "schedules", w: "workers" };
+export const PLACES = { n: "now", i: "instances", b: "inbox", g: "gates", a: "gates", s: "schedules", w: "workers" };
 
 /** What keys do, for the list of them. @type {[string, string][]} */
 export const KEYS = [
   ["/", "find an instance or a call"],
-  ["g n, g i, g b, g a, g s, g w", "now, instances, inbox, gates, schedules, workers"],
+  ["g n, g i, g b, g g, g s, g w", "now, instances, inbox, gates, schedules, workers"],
   ["j, k", "next and previous row"],
   ["enter", "open the row"],
   ["x", "select the row"],
   [".", "go to the actions"],
-  ["r, p", "open the deed that retries, or pauses"],
+  ["r, p", "open the deed that retries or resumes, or the one that pauses or shuts"],
   ["space", "stop the page from changing, or go on"],
   ["t", "light or dark"],
   ["?", "this list"],
-  ["esc", "close"],
+  ["esc", "leave a field, or close what is open"],
 ];
+
+/** The deeds that a letter opens: the first of them that is there. @type {Record<string, string[]>} */
+const DEEDS = {
+  r: ["retry", "resume", "redrive", "run-resume", "schedule-resume", "kind-resume", "gate-auto", "gate-open"],
+  p: ["pause", "run-pause", "schedule-pause", "kind-pause", "gate-shut"],
+};
 
 const rows = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-row]")]);
 
@@ -44,8 +50,11 @@ function deed(name) {
   return true;
 }
 
+/** @param {string} letter */
+const open = (letter) => DEEDS[letter].some((name) => deed(name));
+
 /** @param {EventTarget | null} target */
-const isTyping = (target) =>
+export const isTyping = (target) =>
   target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
 
 /**
@@ -56,7 +65,12 @@ export function useKeys({ find, theme, help, close }) {
     let first = "";
     /** @param {KeyboardEvent} event */
     const pressed = (event) => {
-      if (event.key === "Escape") return close();
+      if (event.key === "Escape") {
+        // A dialog closes with its field. Elsewhere the field is left, so that letters are keys again.
+        const isOpen = document.querySelector("dialog[open]") !== null;
+        if (!isOpen && isTyping(event.target)) /** @type {HTMLElement} */ (event.target).blur();
+        return close();
+      }
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       const place = first === "g" && PLACES[event.key];
       first = event.key === "g" ? "g" : "";
@@ -71,8 +85,8 @@ export function useKeys({ find, theme, help, close }) {
         k: () => move(-1),
         x: () => /** @type {HTMLElement | null} */ (row?.querySelector('input[type="checkbox"]'))?.click(),
         ".": () => deed(),
-        r: () => deed("retry") || deed("resume"),
-        p: () => deed("pause"),
+        r: () => open("r"),
+        p: () => open("p"),
         Enter: () =>
           event.target === row && /** @type {HTMLElement | null} */ (row?.querySelector("a[href]"))?.click(),
         " ": () => event.target === document.body && (setLive(!isLive()), true),

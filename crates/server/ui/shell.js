@@ -3,8 +3,9 @@
 import { html } from "./vendor/html.js";
 import { useCallback, useEffect, useRef, useState } from "./vendor/hooks.mjs";
 import { go, to } from "./address.js";
-import { age, ask, enter, isLive, listen, look, setLive, setToken, STALE, token, wantsToken } from "./api.js";
+import { age, ask, enter, isLive, listen, look, setLive, setToken, STALE, token, useAsk, wantsToken } from "./api.js";
 import { KEYS, useKeys } from "./keys.js";
+import { Trouble } from "./parts.js";
 import { Mark, Sign, textures } from "./shapes.js";
 import { span } from "./words.js";
 
@@ -78,10 +79,31 @@ export function Shell({ view, children }) {
           }}>Forget token</button>`
         }</div></header>
     <${Age} />
+    ${"switches" in document.body.dataset && html`<${Switches} />`}
     <main id="main" tabindex="-1">${wantsToken() ? html`<${Login} />` : children}</main>
     <nav class="tabs" aria-label="Views, short">${TABS.map(([id, name, sign]) => html`<a href=${to(id)} aria-current=${id === here || (id === "more" && MORE.includes(here)) ? "page" : null}><${Sign} name=${sign} /><span>${name}</span></a>`)}</nav>
     ${open === "find" && html`<${Find} close=${close} />`}
     ${open === "keys" && html`<${Keys} close=${close} />`}`;
+}
+
+/** What can be turned off and on here: a dependency of a demo or of a drill. */
+function Switches() {
+  const { data, problem } = useAsk("switches");
+  const [refused, refuse] = useState(/** @type {any} */ (null));
+  const turn = async ({ name, on }) => {
+    try {
+      await ask(`switches/${encodeURIComponent(name)}`, { method: "PUT", body: { on: !on } });
+      refuse(null);
+      look();
+    } catch (wrong) {
+      refuse(wrong);
+    }
+  };
+  return html`<aside class="switches" aria-label="Switches">
+    ${(data?.items ?? []).map((it) => html`<p><${Sign} name=${it.on ? "done" : "failed"} size=${16} />
+      <span role="status">The <b>${it.name}</b> ${it.on ? "answers." : html`is <strong>out</strong>: whatever needs it fails.`}</span>
+      <button type="button" onClick=${() => turn(it)}>Turn it ${it.on ? "off" : "on again"}</button></p>`)}
+    <${Trouble} problem=${refused ?? problem} /></aside>`;
 }
 
 /** Says how old what is shown is, when it is old. */

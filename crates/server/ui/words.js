@@ -47,6 +47,9 @@ export function Many(count, one, some = `${one}s`) {
 export const many = (count, one, many = `${one}s`) =>
   `${count.toLocaleString("en")}${SPACE}${count === 1 ? one : many}`;
 
+/** Above this many at once their number has to be typed. */
+export const TYPED = 100;
+
 /** How many bytes. @param {number} bytes */
 export function size(bytes) {
   if (bytes < 1_000) return `${bytes}${SPACE}B`;

@@ -17,10 +17,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
-    Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
-    Unresolved, Work, not_offered,
+    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens,
+    Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -465,6 +465,10 @@ impl Inspect for SimulatedStore {
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
         self.read("history", move |it| it.model.history(run))
+    }
+
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.read("event_page", move |it| it.model.event_page(run, page, limit))
     }
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {

@@ -12,9 +12,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
-    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Staleness, Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Staleness, Step, StepResult, StoredGates, Tables, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -447,6 +448,10 @@ impl Inspect for PostgresStore {
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
         self.here(read::history(self.pool(), run))
+    }
+
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.here(read::event_page(self.pool(), run, page, limit))
     }
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {

@@ -10,9 +10,9 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
-    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -460,6 +460,13 @@ impl Inspect for SqliteStore {
         self.read(
             move || format!("read the history of {}", run.uid),
             move |reading| read::history(reading, run),
+        )
+    }
+
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.read(
+            move || format!("read a page of the history of {}", run.uid),
+            move |reading| read::event_page(reading, run, page, limit),
         )
     }
 

@@ -22,6 +22,7 @@ pub mod conformance;
 pub mod decode;
 pub mod encode;
 mod error;
+mod event_page;
 pub mod fleet;
 mod gaps;
 mod gates;
@@ -53,6 +54,7 @@ pub use bulk::{
     CallStatus, Candidate, FailedCall, MatchedCall, RunCalls, WINDOW, is_of_kind,
 };
 pub use error::{Error, Result};
+pub use event_page::EventPage;
 pub use gaps::Gaps;
 pub use gates::{
     ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, Gates, HandState, Hold,
@@ -295,6 +297,9 @@ pub trait Inspect {
 
     /// The events of a run in order.
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>>;
+
+    /// A part of the events of a run, in order: at most so many, and no others are read.
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>>;
 
     /// The ledger of a run: attempts in order of their end.
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>>;

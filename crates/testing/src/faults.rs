@@ -11,10 +11,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
-    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
-    Unresolved, Work,
+    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
+    Tokens, Transacted, Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -65,6 +65,8 @@ pub enum StoreCall {
     Closed,
     /// Reading a list of instances.
     List,
+    /// Reading a whole history.
+    History,
     /// Reading schedules.
     Schedules,
     /// Reading what others have inserted.
@@ -77,7 +79,7 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 20] = [
+    pub const ALL: [StoreCall; 21] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -94,6 +96,7 @@ impl StoreCall {
         StoreCall::Messages,
         StoreCall::Closed,
         StoreCall::List,
+        StoreCall::History,
         StoreCall::Schedules,
         StoreCall::Inbox,
         StoreCall::Bulk,
@@ -119,6 +122,7 @@ impl StoreCall {
             StoreCall::Messages => "a read of an instance's messages",
             StoreCall::Closed => "a read of closed instances",
             StoreCall::List => "a read of a list of instances",
+            StoreCall::History => "a read of a history",
             StoreCall::Schedules => "a read of schedules",
             StoreCall::Inbox => "a read of the inbox",
             StoreCall::Bulk => "a read of bulk jobs",
@@ -699,7 +703,11 @@ impl Inspect for FaultyStore {
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
-        self.read(self.store.history(run))
+        self.or_refuse(StoreCall::History, self.store.history(run))
+    }
+
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.read(self.store.event_page(run, page, limit))
     }
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod alerts;
 mod first_guide;
 mod graph_guide;
 mod guide;

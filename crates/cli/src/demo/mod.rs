@@ -13,12 +13,13 @@ mod payment;
 mod records;
 mod report;
 mod screen;
+mod serve;
 mod shop;
 mod trouble;
 mod view;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use resurgam::{Client, InstanceRow, Owner};
@@ -53,18 +54,24 @@ const TICK: Duration = Duration::from_millis(100);
 ///
 ///   resurgam demo --crash    kills itself half-way (SIGKILL)
 ///   resurgam demo            goes on where that one was, and checks that nothing done ran again
+///   resurgam demo --serve    goes on until it is stopped, for the browser
 ///
 /// Everything is in one SQLite file; beside it, FILE.journal has a line for each attempt that
 /// began. Delete both to begin anew.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// How many orders to start, unless some are unfinished
+    /// How many orders to start, unless some are unfinished; with --serve, how many are open at most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     orders: u32,
-    /// The SQLite file
-    #[arg(long, value_name = "FILE", default_value = "resurgam-demo.db")]
-    db: PathBuf,
+    /// The SQLite file; resurgam-demo.db unless given, and resurgam-demo-serve.db with --serve
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Serve the dashboard at this port of this machine, 8460 unless given, while orders come in one
+    /// after another; a switch on its pages turns the payment gateway off and on
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "8460",
+          conflicts_with_all = ["crash", "json", "plain"])]
+    serve: Option<u16>,
     /// Kill this process when half of the orders are done
     #[arg(long)]
     crash: bool,
@@ -79,6 +86,12 @@ pub(crate) struct Args {
     speed: u32,
 }
 
+impl Args {
+    fn db(&self) -> &Path {
+        self.db.as_deref().unwrap_or(Path::new("resurgam-demo.db"))
+    }
+}
+
 /// How watching the orders ended.
 enum Watched {
     AllDone(Vec<InstanceRow>),
@@ -89,7 +102,13 @@ enum Watched {
 /// Runs the demo. The error is one of printing.
 pub(crate) fn run(args: &Args) -> io::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(demo(args)) {
+    let demo = async {
+        match args.serve {
+            Some(port) => serve::serve(args, port).await,
+            None => demo(args).await,
+        }
+    };
+    match runtime.block_on(demo) {
         Ok(exit) => Ok(exit),
         Err(trouble) => {
             let (text, exit) = trouble.end()?;
@@ -102,9 +121,10 @@ pub(crate) fn run(args: &Args) -> io::Result<Exit> {
 async fn demo(args: &Args) -> Result<Exit, Trouble> {
     let begun = Instant::now();
     let mut signals = Signals::new().map_err(|error| Trouble::Failed(error.to_string()))?;
-    let journal = Journal::beside(&args.db);
+    let journal = Journal::beside(args.db());
     let shop = Shop::new(journal.clone(), args.speed, args.crash);
-    let app = order::app(shop.clone(), args.speed).sqlite(&args.db).await;
+    let app = order::app(shop.clone(), args.speed, order::policy(args.speed));
+    let app = app.sqlite(args.db()).await;
     let app = app.map_err(|error| Trouble::Refused(format!("{error:?}")))?;
     let mut screen = Screen::new(args.json, args.plain, app.handle().now());
 
@@ -147,7 +167,7 @@ impl Run<'_> {
     fn introduction(&self) -> String {
         let Work { batch, open, taken_up } = self.work;
         if let Some(owner) = &self.owner {
-            let db = self.args.db.display();
+            let db = self.args.db().display();
             return format!(
                 "{owner} works on {db}; this process shows its orders, and takes over if it \
                  dies.\n\n"
@@ -158,7 +178,7 @@ impl Run<'_> {
             let of = format!("{open} of {} {were}", batch.size);
             return format!("{of} left unfinished by an earlier demo; going on.\n\n");
         }
-        let (orders, db) = (count(open, "order"), self.args.db.display());
+        let (orders, db) = (count(open, "order"), self.args.db().display());
         let end = match self.args.crash {
             true => "This process kills itself half-way: then run the demo again, without --crash.",
             false => "Ctrl-C stops, --crash kills this process half-way: the next demo goes on.",
@@ -205,7 +225,7 @@ impl Run<'_> {
     async fn stopped(&self, screen: &Screen) -> Result<Exit, Trouble> {
         let open = View::of(&self.client, self.work.batch).await?.open.len();
         let (orders, stay) = (count(open, "order"), if open == 1 { "stays" } else { "stay" });
-        let db = &self.args.db;
+        let db = self.args.db();
         let left = format!("{orders} {stay} in {}", db.display());
         screen.say(&format!("Stopped: {left}; the next demo goes on.\n"))?;
         if self.args.json {
@@ -223,7 +243,7 @@ impl Run<'_> {
             Trouble::Failed(format!("read {}: {error}", self.journal.path().display()))
         })?;
         Ok(Report {
-            db: self.args.db.clone(),
+            db: self.args.db().to_path_buf(),
             journal: self.journal.path().to_path_buf(),
             taken_up: if self.work.taken_up { self.work.open } else { 0 },
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -238,6 +258,7 @@ impl Run<'_> {
         screen.say(&report.text())?;
         if !self.work.taken_up {
             screen.say("\nNow run it with --crash, and then once more without.\n")?;
+            screen.say("Or watch orders in the browser: resurgam demo --serve\n")?;
         }
         if self.args.json {
             let json = serde_json::to_string_pretty(report).map_err(io::Error::from)?;

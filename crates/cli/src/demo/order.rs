@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use resurgam::prelude::*;
-use resurgam::retry::{LostWorker, Timeouts};
+use resurgam::retry::{Exhausted, LostWorker, Timeouts};
 use serde::{Deserialize, Serialize};
 
 use super::payment;
@@ -96,7 +96,7 @@ async fn notify(ctx: ActivityContext, text: String) -> Result<usize, Failure> {
 }
 
 /// The program on an app, everything `speed` times faster than life.
-pub(super) fn app(shop: Shop, speed: u32) -> resurgam::AppBuilder {
+pub(super) fn app(shop: Shop, speed: u32, policy: RetryPolicy) -> resurgam::AppBuilder {
     App::builder()
         .workflow(fulfil)
         .activity(reserve)
@@ -105,18 +105,30 @@ pub(super) fn app(shop: Shop, speed: u32) -> resurgam::AppBuilder {
         .activity(ship)
         .activity(notify)
         .state(shop)
-        .retry(policy(speed))
+        .retry(policy)
         .grace(Duration::from_millis(400) / speed)
 }
 
-/// 0.4 s, 0.8 s, 1.6 s, each spread by half. An attempt that takes longer than a second has failed,
-/// and a card that was declined is declined the next time too.
-fn policy(speed: u32) -> RetryPolicy {
+/// 0.4 s, 0.8 s, 1.6 s, each spread by half.
+pub(super) fn policy(speed: u32) -> RetryPolicy {
+    tries(Duration::from_millis(400), Duration::from_secs(4), speed)
+}
+
+/// For orders that are watched: 2 s, 4 s, 8 s, up to 20 s. Calls that run out of attempts wait for
+/// somebody.
+pub(super) fn patient(speed: u32) -> RetryPolicy {
+    let tries = tries(Duration::from_secs(2), Duration::from_secs(20), speed);
+    tries.on_exhausted(Exhausted::Pause { wait: None })
+}
+
+/// An attempt that takes longer than a second has failed, and a card that was declined is declined
+/// the next time too.
+fn tries(initial: Duration, max_delay: Duration, speed: u32) -> RetryPolicy {
     let timeouts =
         Timeouts { attempt: Some(Duration::from_secs(1) / speed), ..Timeouts::default() };
-    RetryPolicy::exponential(Duration::from_millis(400) / speed)
+    RetryPolicy::exponential(initial / speed)
         .max_attempts(MAX_ATTEMPTS)
-        .max_delay(Duration::from_secs(4) / speed)
+        .max_delay(max_delay / speed)
         .timeouts(timeouts)
         .never_for(&[payment::DECLINED])
         // People who crash the demo ten times in a row want to see it go on.

@@ -17,6 +17,8 @@ enum Answer {
     Silence,
     /// 503.
     Down,
+    /// 503, and whoever watches the demo did it.
+    Out,
     /// 429, with the wish to be asked again later.
     Busy,
     /// The bank does not want to, and will not want to.
@@ -56,6 +58,7 @@ pub(super) async fn charge(ctx: &ActivityContext, shop: &Shop, place: u32) -> Re
     let answer = match trouble.last() {
         // Also when the first attempt was cut off before it heard of this.
         Some(Answer::Declined) => Some(Answer::Declined),
+        _ if shop.is_out() => Some(Answer::Out),
         _ => trouble.get(ctx.attempt() as usize - 1).copied(),
     };
     if let Some(Answer::Silence) = answer {
@@ -67,6 +70,10 @@ pub(super) async fn charge(ctx: &ActivityContext, shop: &Shop, place: u32) -> Re
         None => Ok(()),
         Some(Answer::Silence) => Err(Failure::new("no answer")),
         Some(Answer::Down) => Err(Failure::of_type("ServiceUnavailable", "503").with_code("503")),
+        Some(Answer::Out) => {
+            let failure = Failure::of_type("ServiceUnavailable", "the payment gateway is out");
+            Err(failure.with_code("503"))
+        }
         Some(Answer::Busy) => {
             let later = shop.hurried(Duration::from_millis(1_300));
             Err(Failure::retry_after(later, "429, retry after 1.3s").with_code("429"))

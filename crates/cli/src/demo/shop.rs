@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam::{ActivityContext, Failure};
+use resurgam_server::Switch;
 
 use super::crash::Brink;
 use super::journal::Journal;
@@ -13,11 +14,24 @@ pub(super) struct Shop {
     journal: Journal,
     speed: u32,
     pub(super) brink: Arc<Brink>,
+    /// What turns the payment gateway off, where somebody can.
+    gateway: Option<Switch>,
 }
 
 impl Shop {
     pub(super) fn new(journal: Journal, speed: u32, crash: bool) -> Self {
-        Shop { journal, speed, brink: Arc::new(Brink::new(crash)) }
+        Shop { journal, speed, brink: Arc::new(Brink::new(crash)), gateway: None }
+    }
+
+    /// One whose payment gateway can be turned off.
+    pub(super) fn behind(mut self, gateway: &Switch) -> Self {
+        self.gateway = Some(gateway.clone());
+        self
+    }
+
+    /// Whether the payment gateway is turned off.
+    pub(super) fn is_out(&self) -> bool {
+        self.gateway.as_ref().is_some_and(|gateway| !gateway.is_on())
     }
 
     /// Every attempt begins with this.

@@ -3,6 +3,8 @@
 // Clippy allows it in tests, and does not count their helpers among them.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -262,4 +264,61 @@ fn the_readme_shows_what_the_demo_prints() {
     let shown = demo.run("").stdout;
     let verdict = shown.lines().find(|line| line.starts_with("Nothing that was done")).unwrap();
     assert!(readme.contains(verdict), "{verdict}");
+}
+
+/// Asks the demo's server for something, and answers with what it told.
+fn asked(address: &str, method: &str, path: &str, body: &str) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {answer}");
+    serde_json::from_str(body).unwrap()
+}
+
+#[test(minutes = 15)]
+fn a_demo_that_serves_has_a_gateway_that_is_turned_off_and_on_from_its_page() {
+    let demo = Demo::new();
+    let mut command = demo.command("--speed 20 --orders 5 --serve 0");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let first = lines.hear("where to look").unwrap();
+    let address = first.strip_prefix("Open http://").unwrap().split('/').next().unwrap();
+    let completed = || {
+        let told = asked(address, "GET", "/api/v1/instances?status=completed&limit=500", "");
+        told["items"].as_array().unwrap().len()
+    };
+    processes::until("an order is done", || completed() > 0);
+    let gateway = "/api/v1/switches/payment%20gateway";
+    assert_eq!(asked(address, "PUT", gateway, "{\"on\": false}")["on"], false);
+    // Calls run out of attempts, and no order is taken beyond the five that wait.
+    let paused = || asked(address, "GET", "/api/v1/paused", "")["items"].as_array().unwrap().len();
+    processes::until("all charges are paused", || paused() == 5);
+    let groups = asked(address, "GET", "/api/v1/paused?group=fingerprint", "");
+    assert!(groups.to_string().contains("ServiceUnavailable [503]"), "{groups}");
+    let before = completed();
+    assert_eq!(asked(address, "PUT", gateway, "{\"on\": true}")["on"], true);
+    let listed = asked(address, "GET", "/api/v1/switches", "");
+    assert_eq!(listed["items"], serde_json::json!([{"name": "payment gateway", "on": true}]));
+    for call in asked(address, "GET", "/api/v1/paused", "")["items"].as_array().unwrap() {
+        let path = format!("/api/v1/calls/{}/actions/resume", call["call"].as_str().unwrap());
+        asked(address, "POST", &path, "{\"reset\": true}");
+    }
+    processes::until("orders are done again", || completed() > before);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut last = first.clone();
+    while let Some(line) = lines.hear("the demo's last words") {
+        last = line;
+    }
+    let ended = processes::ended(child, "a demo that was told to stop");
+    assert_eq!(ended.status.code(), Some(130), "{last}");
+    assert!(last.starts_with("Stopped: ") && last.ends_with(" open."), "{last}");
+    assert!(demo.path("resurgam-demo-serve.db").exists());
 }

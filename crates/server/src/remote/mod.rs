@@ -235,12 +235,12 @@ impl Remote {
         session: &str,
         number: u64,
         result: Result<Payload, Failure>,
-    ) -> Option<Claim> {
+    ) -> Option<Held> {
         let mut desk = self.desk();
         desk.held(session, number)?;
         let held = desk.over(number)?;
         held.news.send(News::Ended(result)).ok()?;
-        Some(held.claim)
+        Some(held)
     }
 
     /// An attempt of a session is alive, and says how far it is.
@@ -249,7 +249,7 @@ impl Remote {
         let Some(held) = desk.held(session, number) else { return Alive::Over };
         let (at, details) = (held.context.now(), details.decode::<serde_json::Value>());
         match held.context.heartbeat(&details.unwrap_or_default()) {
-            Ok(()) => Alive::Told { claim: held.claim, at },
+            Ok(()) => Alive::Told { claim: held.claim, context: held.context.clone(), at },
             // It learns that it is to end from the answer.
             Err(_) => Alive::Ends,
         }
@@ -358,7 +358,7 @@ pub(crate) enum Alive {
     /// Nobody wants to know: it is to end.
     Ends,
     /// The engine was told, and stores it.
-    Told { claim: Claim, at: Timestamp },
+    Told { claim: Claim, context: ActivityContext, at: Timestamp },
 }
 
 /// Takes an attempt from the desk when the engine wants it no more.

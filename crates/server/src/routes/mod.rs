@@ -13,6 +13,7 @@ mod page;
 mod policies;
 mod schedules;
 mod search;
+mod switches;
 mod system;
 mod tokens;
 mod unresolved;
@@ -50,9 +51,13 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(search::routes())
         .merge(live::routes())
         .merge(system::routes());
+    let (reading, acting) = match api.options.switches.is_empty() {
+        true => (reading, acts::routes()),
+        false => (reading.merge(switches::reading()), acts::routes().merge(switches::acting())),
+    };
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))
-        .merge(guarded(acts::routes(), api, Role::Operate))
+        .merge(guarded(acting, api, Role::Operate))
         .merge(guarded(worker::routes(), api, Role::Work))
         .merge(guarded(tokens::routes(), api, Role::Admin))
         .merge(system::open_routes())

@@ -48,10 +48,8 @@ async fn newest(
     let instance = api.client.instance_of(uid(&name)?);
     let length = length(query.limit)?;
     let run = query.run.unwrap_or(instance.row().await?.run);
-    let mut events = instance.events(Some(run)).await?;
-    if let Some(before) = query.before {
-        events.truncate(events.partition_point(|event| event.seq < Seq(before)));
-    }
+    // One more says whether there is an older one.
+    let events = instance.events_before(Some(run), query.before.map(Seq), length + 1).await?;
     let told = &events[events.len().saturating_sub(length)..];
     let older = told.first().filter(|_| told.len() < events.len());
     let cursor = older.map(|event| event.seq.to_string());

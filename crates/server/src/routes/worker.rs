@@ -10,7 +10,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use resurgam::retry::RetryPolicy;
-use resurgam::{CallKey, Code, Failure, Kind, Payload, Timestamp};
+use resurgam::{
+    ActivityContext, AttemptOutcome, AttemptRow, CallKey, Client, Code, EventKind, Failure, Kind,
+    Payload, Timestamp,
+};
 use resurgam_core::duration;
 use resurgam_store::rows::TaskRow;
 use serde::{Deserialize, Serialize};
@@ -379,19 +382,24 @@ async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Repo
         };
         match report.said() {
             Said::Heartbeat(details) => match remote.heartbeat(session, number, &details) {
-                Alive::Told { claim, at } => {
-                    told_of.push(Told { task, claim, heartbeat: Some(at) });
+                Alive::Told { claim, context, at } => {
+                    told_of.push(Told { task, claim, context, word: Word::Alive(at) });
                 }
                 Alive::Ends => answer.recorded.push(task),
                 Alive::Over => answer.over.push(task),
             },
-            Said::Ended(result) => match remote.ended(session, number, result) {
-                Some(claim) => told_of.push(Told { task, claim, heartbeat: None }),
-                None => answer.over.push(task),
-            },
+            Said::Ended(result) => {
+                let word = Word::Ended(result.clone());
+                match remote.ended(session, number, result) {
+                    Some(Held { claim, context, .. }) => {
+                        told_of.push(Told { task, claim, context, word });
+                    }
+                    None => answer.over.push(task),
+                }
+            }
         }
     }
-    answer.recorded.extend(stored(&api, told_of).await?);
+    stored(&api, told_of, &mut answer).await?;
     let cancel = remote.cancelled(session).into_iter();
     answer.cancel = cancel.map(|number| remote.name(number)).collect();
     Ok(Json(answer))
@@ -401,30 +409,70 @@ async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Repo
 struct Told {
     task: String,
     claim: Claim,
-    /// When it said how far it is; none where it said how it ended.
-    heartbeat: Option<Timestamp>,
+    context: ActivityContext,
+    word: Word,
+}
+
+/// What the engine was told.
+enum Word {
+    /// It goes on, said at that time.
+    Alive(Timestamp),
+    Ended(Result<Payload, Failure>),
 }
 
 impl Told {
     /// Whether the task of its call does not show yet what it said: it is still claimed for this
     /// attempt, and the heartbeat in it, if there is one, is older.
     fn is_awaited(&self, rows: &[TaskRow]) -> bool {
-        let lacks = |row: &TaskRow| match self.heartbeat {
-            Some(at) => row.heartbeat.as_ref().is_none_or(|stored| stored.at < at),
-            None => true,
+        let lacks = |row: &TaskRow| match self.word {
+            Word::Alive(at) => row.heartbeat.as_ref().is_none_or(|stored| stored.at < at),
+            Word::Ended(_) => true,
         };
         let Claim { call, token } = self.claim;
         let has_it = |row: &TaskRow| row.claim.as_ref().is_some_and(|claim| claim.token == token);
         rows.iter().any(|row| row.call == call && has_it(row) && lacks(row))
     }
+
+    /// Whether what it said counts, now that its claim is gone. An attempt that nobody told to end
+    /// had its claim until then. One that was told may have lost it before, by a timeout or because
+    /// an operator decided about its call: then the record knows, which is read for these alone.
+    async fn is_recorded(&self, client: &Client) -> Result<bool, Problem> {
+        if !self.context.is_cancelled() {
+            return Ok(true);
+        }
+        let Word::Ended(result) = &self.word else { return Ok(false) };
+        let (call, attempt) = (self.claim.call, self.context.attempt());
+        let instance = client.instance_of(call.run.uid);
+        let failure = match result {
+            Ok(result) => {
+                let events = instance.event_page(Some(call.run.run), Some(call.seq), usize::MAX);
+                return Ok(events.await?.iter().any(|event| match &event.kind {
+                    EventKind::ActivityCompleted(done) => {
+                        done.activity == call.seq && done.result == *result
+                    }
+                    _ => false,
+                }));
+            }
+            Err(failure) => failure.clone().bounded(),
+        };
+        let is_told = |row: &AttemptRow| match row.outcome {
+            AttemptOutcome::Failed => row
+                .failure
+                .as_ref()
+                .is_some_and(|told| (told.kind, &told.message) == (failure.kind, &failure.message)),
+            AttemptOutcome::Lost | AttemptOutcome::Cancelled => false,
+            _ => true,
+        };
+        let ledger = instance.attempts(Some(call.run.run)).await?;
+        Ok(ledger.iter().any(|row| row.call == call && row.attempt == attempt && is_told(row)))
+    }
 }
 
 /// Waits until it is stored what these attempts said. Those that take too long are not among the
 /// answer; their workers ask again, and hear that they are over.
-async fn stored(api: &Api, mut told: Vec<Told>) -> Result<Vec<String>, Problem> {
+async fn stored(api: &Api, mut told: Vec<Told>, answer: &mut Reported) -> Result<(), Problem> {
     let handle = api.client.handle();
     let begun = handle.now();
-    let mut stored = Vec::new();
     while !told.is_empty() && handle.now().since(begun) < LONGEST_REPORT {
         let calls: Arc<[CallKey]> = told.iter().map(|it| it.claim.call).collect();
         let busy = handle.busy();
@@ -432,14 +480,19 @@ async fn stored(api: &Api, mut told: Vec<Told>) -> Result<Vec<String>, Problem> 
         let rows = rows.map_err(|error| resurgam::Error::store("look what is recorded", error))?;
         let (left, done): (Vec<Told>, Vec<Told>) =
             told.into_iter().partition(|it| it.is_awaited(&rows));
-        stored.extend(done.into_iter().map(|it| it.task));
+        for it in done {
+            match it.is_recorded(&api.client).await? {
+                true => answer.recorded.push(it.task),
+                false => answer.over.push(it.task),
+            }
+        }
         told = left;
         drop(busy);
         if !told.is_empty() {
             let _busy = handle.sleep(LOOK).await;
         }
     }
-    Ok(stored)
+    Ok(())
 }
 
 /// A worker is there.

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
 use resurgam::Uid;
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
+use resurgam_server::{NewToken, Role};
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, get, router, send};
+use crate::support::{Answer, ask, get, router, send};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const HOURLY: RetryPolicy = RetryPolicy::fixed(HOUR).max_attempts(5).jitter(Jitter::None);
@@ -44,8 +46,17 @@ async fn approval(ctx: WorkflowContext) -> Result<u32, Failure> {
     ctx.signal("approve").await
 }
 
+#[workflow]
+async fn countdown(ctx: WorkflowContext, from: u32) -> Result<u32, Failure> {
+    match from {
+        0 => Ok(0),
+        _ => ctx.continue_as_new(countdown(from - 1)),
+    }
+}
+
 async fn app() -> TestApp {
     let app = TestApp::builder().workflow(order).workflow(letter).workflow(approval);
+    let app = app.workflow(countdown);
     app.any_workflow(resurgam_ir::workflow("program")).activity(charge).activity(post).start().await
 }
 
@@ -170,6 +181,47 @@ async fn a_repeated_request_is_the_first_one_and_another_body_under_its_key_is_r
     assert_eq!(act("fail", json!({"message": "given up"}), 200).await, done);
     act("fail", json!({"message": "otherwise"}), 422).await;
     act("retry", json!({}), 422).await;
+}
+
+#[test]
+async fn a_key_stands_for_everything_that_a_start_says() {
+    let app = app().await;
+    let router = router(&app);
+    let begin = async |more: Value, key: &str, status| {
+        let mut body = json!({"workflow": "order", "input": {"cents": 0}, "tags": {"shop": "a"}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        keyed(&app, (&router, "POST", INSTANCES, body), Some(key), status).await
+    };
+    let first = begin(json!({}), "plain", 201).await;
+    assert_eq!(begin(json!({}), "plain", 200).await["uid"], first["uid"]);
+    let options = [
+        json!({"tags": {"shop": "b"}}),
+        json!({"queue": "slow"}),
+        json!({"priority": 1}),
+        json!({"retry": {"max_attempts": 2}}),
+        json!({"run_timeout_ms": 60_000}),
+        json!({"total_timeout_ms": 60_000}),
+        json!({"delay_ms": 1_000}),
+    ];
+    begin(json!({"id": "another"}), "plain", 422).await;
+    begin(json!({"id": first["id"]}), "plain", 200).await;
+    for (number, options) in options.into_iter().enumerate() {
+        begin(options.clone(), "plain", 422).await;
+        let key = format!("with-{number}");
+        let first = begin(options.clone(), &key, 201).await;
+        assert_eq!(begin(options, &key, 200).await["uid"], first["uid"]);
+        begin(json!({}), &key, 422).await;
+    }
+    let bare = |most: u32| json!({"activity": "charge", "input": {"cents": 0}, "retry": {"max_attempts": most}});
+    for (most, status) in [(2, 201), (2, 200), (3, 422)] {
+        keyed(&app, (&router, "POST", INSTANCES, bare(most)), Some("bare"), status).await;
+    }
+    // Whatever its later runs are started with.
+    let counts = json!({"workflow": "countdown", "input": {"from": 3}});
+    for status in [201, 200] {
+        keyed(&app, (&router, "POST", INSTANCES, counts.clone()), Some("count"), status).await;
+        app.advance(Duration::from_secs(1)).await;
+    }
 }
 
 #[test]
@@ -459,4 +511,46 @@ async fn gates_are_shut_and_opened_and_kinds_of_calls_paused() {
         does("POST", &format!("/api/v1/{kind}/actions/resume"), json!({}), 200).await;
         does("POST", &format!("/api/v1/{kind}/actions/stop"), json!({}), 404).await;
     }
+}
+
+#[test]
+async fn the_log_names_who_did_what_leaves_no_row_and_why() {
+    crate::log::listen();
+    let app = app().await;
+    let token = NewToken::new("ci", Role::Operate).by("ana").make(&app.client()).await.unwrap().1;
+    let router = resurgam_server::router(&app.client(), resurgam_server::Options::default());
+    let done = async |method: &str, path: &str, body: Value| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("content-type", "application/json");
+        let request = request.header("authorization", format!("Bearer {token}"));
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        let answer = app.wait_for(path, ask(&router, request)).await;
+        assert!(answer.status.is_success(), "{method} {path}: {answer:?}");
+        answer.json()
+    };
+    let why = |mut body: Value, reason: &str| {
+        body["by"] = "ana".into();
+        body["reason"] = reason.into();
+        body
+    };
+    let new = why(json!({"workflow": "approval", "id": "paper"}), "asked for");
+    let uid = done("POST", INSTANCES, new).await["uid"].as_str().unwrap().to_string();
+    let path = format!("{INSTANCES}/{uid}");
+    done("POST", &format!("{path}/signals/approve"), why(json!({"value": 1}), "mail 17")).await;
+    app.advance(Duration::from_secs(1)).await;
+    let schedule = json!({"workflow": "approval", "schedule": {"every": "1h"}});
+    let nightly = "/api/v1/schedules/nightly";
+    done("PUT", nightly, why(schedule, "new")).await;
+    done("POST", &format!("{nightly}/actions/pause"), why(json!({}), "too many")).await;
+    done("DELETE", &format!("{nightly}?reason=old&by=ana"), Value::Null).await;
+    done("DELETE", &format!("{path}?reason=old"), Value::Null).await;
+    let lines = crate::log::lines().join("\n").replace(&uid, "UID");
+    expect_test::expect![[r#"
+        started paper (UID) by="ana (token ci)" reason="asked for"
+        sent approve to paper (UID) by="ana (token ci)" reason="mail 17"
+        put schedule nightly by="ana (token ci)" reason="new"
+        pause of schedule nightly by="ana (token ci)" reason="too many"
+        deleted schedule nightly by="ana (token ci)" reason="old"
+        deleted instance UID by="ci" reason="old""#]]
+    .assert_eq(&lines);
 }

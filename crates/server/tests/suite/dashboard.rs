@@ -8,7 +8,7 @@ use axum::http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
-use resurgam_testing::TestApp;
+use resurgam_testing::{StoreCall, TestApp};
 use resurgam_watchdog::test;
 use tower::ServiceExt;
 
@@ -42,8 +42,18 @@ async fn sleeper(ctx: WorkflowContext) -> Result<u32, Failure> {
     Ok(7)
 }
 
+/// Leaves a long history.
+#[workflow]
+async fn counter(ctx: WorkflowContext, most: u32) -> Result<u32, Failure> {
+    for number in 0..most {
+        ctx.set("number", &number);
+    }
+    Ok(most)
+}
+
 async fn app() -> TestApp {
     let app = TestApp::builder().workflow(order).workflow(letter).workflow(sleeper);
+    let app = app.workflow(counter);
     app.activity(charge).activity(post).start().await
 }
 
@@ -175,4 +185,29 @@ async fn a_history_is_read_from_its_end_page_by_page() {
         before = format!("&before={cursor}");
     }
     assert_eq!(found, all);
+}
+
+#[test]
+async fn a_page_of_a_long_history_reads_no_more_than_the_page() {
+    let app = app().await;
+    let long = app.start("long", counter(1_000)).await;
+    assert_eq!(long.result().await.unwrap(), 1_000);
+    let uid = app.client().find("long").await.unwrap().unwrap().uid;
+    let all = app.client().instance_of(uid).events(None).await.unwrap().len();
+    let router = router(&app);
+    let path = format!("/api/v1/instances/{uid}");
+    // Whoever reads all of it is refused from here on.
+    app.faults().refuse(StoreCall::History, u32::MAX);
+    assert!(app.client().instance_of(uid).events(None).await.is_err());
+    for (kind, place) in [("newest", "before"), ("events", "after")] {
+        let (mut count, mut pages, mut from) = (0, 0, String::new());
+        loop {
+            let page = get(&router, &format!("{path}/{kind}?limit=300{from}")).await;
+            (count, pages) = (count + page["items"].as_array().unwrap().len(), pages + 1);
+            let Some(cursor) = page["cursor"].as_str() else { break };
+            from = format!("&{place}={cursor}");
+        }
+        assert_eq!((count, pages), (all, all.div_ceil(300)), "{kind}");
+    }
+    get(&router, &format!("{path}/events/{}", all / 2)).await;
 }

@@ -6,6 +6,7 @@ mod acting;
 mod browser;
 mod dashboard;
 mod description;
+mod log;
 mod reading;
 mod serving;
 mod support;

@@ -462,3 +462,89 @@ async fn an_activity_of_the_process_is_none_of_workers() {
 async fn local() -> Result<(), Failure> {
     Ok(())
 }
+
+#[test]
+async fn a_report_about_an_attempt_that_was_lost_meanwhile_is_over_and_not_recorded() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.app.client().start_named::<Value>("one", "hurried", &json!({})).await.unwrap();
+    let task = world.tasks("w").await[0]["task"].clone();
+    // Its time is up, and its worker goes on until the grace period ends.
+    world.app.advance(10 * SECOND).await;
+    let ledger = world.app.ledger("one").await;
+    assert_eq!(ledger[0].failure.as_ref().unwrap().kind, resurgam::Kind::Timeout);
+    let late = world.report("w", json!({"task": task, "result": "too late"})).await;
+    assert_eq!((&late["over"], &late["recorded"]), (&json!([task]), &json!([])));
+    let task = world.tasks("w").await[0].clone();
+    assert_eq!(task["attempt"], 2);
+    world.report("w", json!({"task": task["task"], "result": "in time"})).await;
+    assert_eq!(world.result("one").await, "in time");
+}
+
+#[test]
+async fn a_report_of_an_attempt_that_its_run_gave_up_is_over() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    for (id, mut report) in [("one", json!({"result": 7})), ("two", json!({"cancelled": true}))] {
+        world.start(id, 3).await;
+        let task = world.tasks("w").await[0]["task"].clone();
+        world.app.client().cancel(id, "a mistake").await.unwrap();
+        world.app.advance(Duration::from_millis(1)).await;
+        report["task"] = task.clone();
+        assert_eq!(world.report("w", report).await["over"], json!([task]));
+        assert!(world.app.history(id).await.contains("ActivityCancelled"));
+    }
+}
+
+#[test]
+async fn what_is_reported_while_the_engine_stops_is_recorded() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    let reports = [
+        ("one", json!({"result": 7})),
+        ("two", json!({"failure": {"type": "Busy"}})),
+        ("three", json!({"interrupted": true})),
+    ];
+    for (id, _) in &reports {
+        world.start(id, 3).await;
+    }
+    world.app.advance(SECOND).await;
+    let tasks = world.tasks("w").await;
+    assert_eq!(tasks.len(), 3);
+    let report = async {
+        // All attempts are told to end.
+        while world.poll("w", json!({})).await["cancel"].as_array().unwrap().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        for (task, (_, report)) in tasks.iter().zip(&reports) {
+            let mut report = report.clone();
+            report["task"] = task["task"].clone();
+            let told = world.report("w", report).await;
+            assert_eq!(told["recorded"], json!([task["task"]]), "{task}");
+        }
+    };
+    let handle = world.app.client().handle().clone();
+    let (stopped, ()) = tokio::join!(handle.stop(), report);
+    stopped.unwrap();
+    assert!(world.app.history("one").await.contains("ActivityCompleted #2"));
+    // What fails when it was told to end is taken for cut short.
+    for id in ["two", "three"] {
+        assert_eq!(world.outcomes(id).await, [AttemptOutcome::Interrupted], "{id}");
+    }
+}
+
+#[test]
+async fn a_report_of_a_call_that_an_operator_completed_meanwhile_is_over() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.start("one", 3).await;
+    let task = world.tasks("w").await[0]["task"].clone();
+    let uid = world.app.client().find("one").await.unwrap().unwrap().uid;
+    let path = format!("/api/v1/calls/{uid}.1.2/actions/complete");
+    let body = json!({"value": "by hand", "unchecked": true});
+    let done = world.app.wait_for("it", send(&world.router, "POST", &path, &body, None)).await;
+    assert_eq!(done.status.as_u16(), 200, "{done:?}");
+    let late = world.report("w", json!({"task": task, "result": "too late"})).await;
+    assert_eq!((&late["over"], &late["recorded"]), (&json!([task]), &json!([])));
+    assert_eq!(world.result("one").await, "by hand");
+}

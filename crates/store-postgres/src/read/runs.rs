@@ -6,7 +6,7 @@ use resurgam_core::{Event, RunKey, Uid};
 use resurgam_store::decode::{self, EVENT, MESSAGE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRow};
-use resurgam_store::{Error, Gaps, Result};
+use resurgam_store::{Error, EventPage, Gaps, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
@@ -119,6 +119,35 @@ pub(crate) async fn history(pool: &Pool, run: RunKey) -> Result<Vec<Event>> {
     );
     let events = Statement::rows("read a history", sql).uid(run.uid).big(i64::from(run.run));
     let rows = pool.ask(events).await?;
+    let id = rows.first().and_then(|row| row.try_get::<_, Option<String>>(6).ok().flatten());
+    let id = id.unwrap_or_else(|| run.uid.to_string());
+    in_order(rows.iter(), &format!("instance {id:?}, run {}", run.run), Gaps::Shown)
+}
+
+/// A part of the events of a run as far as they are there.
+pub(crate) async fn event_page(
+    pool: &Pool,
+    run: RunKey,
+    page: EventPage,
+    limit: usize,
+) -> Result<Vec<Event>> {
+    let id = "(SELECT id FROM @instance WHERE shard = $1 AND uid = $2)";
+    let of = "FROM @event WHERE shard = $1 AND uid = $2 AND run = $3";
+    let (sql, place) = match page {
+        EventPage::After(place) => {
+            (format!("SELECT {EVENT}, {id} {of} AND seq > $4 ORDER BY seq LIMIT $5"), Some(place))
+        }
+        EventPage::Before(place) => {
+            (format!("SELECT {EVENT}, {id} {of} AND seq < $4 ORDER BY seq DESC LIMIT $5"), place)
+        }
+    };
+    let big = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let events = Statement::rows("read a page of a history", sql).uid(run.uid);
+    let events = events.big(i64::from(run.run)).big(place.map_or(i64::MAX, |place| big(place.0)));
+    let mut rows = pool.ask(events.big(big(limit as u64))).await?;
+    if matches!(page, EventPage::Before(_)) {
+        rows.reverse();
+    }
     let id = rows.first().and_then(|row| row.try_get::<_, Option<String>>(6).ok().flatten());
     let id = id.unwrap_or_else(|| run.uid.to_string());
     in_order(rows.iter(), &format!("instance {id:?}, run {}", run.run), Gaps::Shown)

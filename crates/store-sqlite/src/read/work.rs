@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow,
     Progress, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Error, Gaps, GateScope, InboxRow, Result, Runnable};
-use rusqlite::params;
+use resurgam_store::{Error, EventPage, Gaps, GateScope, InboxRow, Result, Runnable};
+use rusqlite::{ToSql, params};
 
 use super::Reading;
 use crate::decode::{Fetched, INSTANCE};
@@ -317,13 +317,47 @@ pub(crate) fn instance(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<Ins
 /// The events of a run. One that cannot be read blocks its run and is named.
 pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<Vec<Event>> {
     let sql = format!("SELECT {EVENT} FROM event WHERE uid = ?1 AND run = ?2 ORDER BY seq");
+    events_found(reading, run, &sql, params![run.uid.to_bytes(), run.run], gaps)
+}
+
+/// A part of the events of a run as far as they are there.
+pub(crate) fn event_page(
+    reading: &mut Reading<'_>,
+    run: RunKey,
+    page: EventPage,
+    limit: usize,
+) -> Result<Vec<Event>> {
+    let (behind, place) = match page {
+        EventPage::After(place) => ("seq > ?3 ORDER BY seq", Some(place)),
+        EventPage::Before(place) => ("seq < ?3 ORDER BY seq DESC", place),
+    };
+    let sql =
+        format!("SELECT {EVENT} FROM event WHERE uid = ?1 AND run = ?2 AND {behind} LIMIT ?4");
+    let place = place.map_or(i64::MAX, |place| i64::try_from(place.0).unwrap_or(i64::MAX));
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let values = params![run.uid.to_bytes(), run.run, place, limit];
+    let mut events = events_found(reading, run, &sql, values, Gaps::Shown)?;
+    if matches!(page, EventPage::Before(_)) {
+        events.reverse();
+    }
+    Ok(events)
+}
+
+/// The events of a run that a statement finds.
+fn events_found(
+    reading: &Reading<'_>,
+    run: RunKey,
+    sql: &str,
+    values: &[&dyn ToSql],
+    gaps: Gaps,
+) -> Result<Vec<Event>> {
     let what = || {
         // The id is for people; a missing one is no second trouble.
         let id = instance_id(reading, run.uid).unwrap_or_else(|_| run.uid.to_string());
         format!("read the history of instance {id:?}, run {}", run.run)
     };
-    let mut statement = reading.prepare(&sql)?;
-    let mut rows = statement.query(params![run.uid.to_bytes(), run.run]).attempted(what)?;
+    let mut statement = reading.prepare(sql)?;
+    let mut rows = statement.query(values).attempted(what)?;
     let mut events: Vec<Event> = Vec::new();
     while let Some(row) = rows.next().attempted(what)? {
         let row = Fetched(row);

@@ -10,7 +10,7 @@ use resurgam_core::event::{
 use resurgam_core::{EventKind, Failure, Payload, RunKey, Seq};
 
 use super::fixtures::*;
-use crate::{InstanceWrite, Rewind, Step, Store};
+use crate::{EventPage, InstanceWrite, Rewind, Step, Store};
 
 pub async fn every_kind_of_event_comes_back_as_it_was(store: &dyn Store) {
     let events: Vec<_> = (1..).zip(every_kind()).map(|(seq, kind)| event(seq, kind)).collect();
@@ -48,6 +48,34 @@ pub async fn events_come_back_in_their_order(store: &dyn Store) {
     let events = store.history(run(1)).await.unwrap();
     let places: Vec<u64> = events.iter().map(|event| event.seq.0).collect();
     assert_eq!(places, (1..130).collect::<Vec<u64>>());
+}
+
+pub async fn a_history_is_read_in_parts_from_either_end(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    for seq in 2..=12 {
+        let both =
+            [run(1), run(2)].map(|run| step().event(run, event(seq, status_set(&seq.to_string()))));
+        write(store, both).await;
+    }
+    let all = store.history(run(1)).await.unwrap();
+    let places = async |page, limit| {
+        let events = store.event_page(run(1), page, limit).await.unwrap();
+        // They are the events of the history, with everything in them.
+        assert!(events.iter().all(|event| all.contains(event)), "{events:?}");
+        events.iter().map(|event| event.seq.0).collect::<Vec<u64>>()
+    };
+    assert_eq!(places(EventPage::After(Seq::RUN), 3).await, [1, 2, 3]);
+    assert_eq!(places(EventPage::After(Seq(9)), 2).await, [10, 11]);
+    assert_eq!(places(EventPage::After(Seq(10)), usize::MAX).await, [11, 12]);
+    assert!(places(EventPage::After(Seq(12)), 5).await.is_empty());
+    assert_eq!(places(EventPage::Before(None), 3).await, [10, 11, 12]);
+    assert_eq!(places(EventPage::Before(Some(Seq(10))), 2).await, [8, 9]);
+    assert_eq!(places(EventPage::Before(Some(Seq(3))), usize::MAX).await, [1, 2]);
+    assert!(places(EventPage::Before(Some(Seq(1))), 5).await.is_empty());
+    assert!(places(EventPage::Before(None), 0).await.is_empty());
+    let second = RunKey { uid: uid(1), run: 2 };
+    let none = store.event_page(second, EventPage::Before(None), 5).await.unwrap();
+    assert_eq!(none, []);
 }
 
 pub async fn a_run_that_is_reset_has_a_copy_of_the_history_before_it(store: &dyn Store) {

@@ -83,6 +83,7 @@ macro_rules! conformance_promises {
             history::every_kind_of_event_comes_back_as_it_was,
             history::awkward_payloads_come_back_to_the_byte,
             history::events_come_back_in_their_order,
+            history::a_history_is_read_in_parts_from_either_end,
             history::a_run_that_is_reset_has_a_copy_of_the_history_before_it,
             history::a_place_that_is_taken_stays_as_it_is,
             history::runs_and_instances_are_apart,

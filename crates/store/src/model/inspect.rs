@@ -4,6 +4,7 @@ use resurgam_core::{Event, EventKind, RunKey, Uid};
 
 use super::Model;
 use super::tables::{calls_of_run, is_signal, ledger_of};
+use crate::EventPage;
 use crate::rows::{
     ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
@@ -69,6 +70,22 @@ impl Model {
     /// The events of a run in order, as far as they are there.
     pub fn history(&self, run: RunKey) -> Vec<Event> {
         self.tables.events.of_run(run).cloned().collect()
+    }
+
+    /// A part of the events of a run, in order.
+    pub fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Vec<Event> {
+        let events = self.tables.events.of_run(run);
+        match page {
+            EventPage::After(place) => {
+                events.filter(|event| event.seq > place).take(limit).cloned().collect()
+            }
+            EventPage::Before(place) => {
+                let is_before = |event: &&Event| place.is_none_or(|place| event.seq < place);
+                let all: Vec<&Event> = events.filter(is_before).collect();
+                let skipped = all.len().saturating_sub(limit);
+                all.into_iter().skip(skipped).cloned().collect()
+            }
+        }
     }
 
     /// The ledger of a run: attempts in order of their end; those of one moment call by call.

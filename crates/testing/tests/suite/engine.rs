@@ -120,9 +120,10 @@ async fn no_refused_store_call_fails_a_workflow() {
     // closed instances are looked for when others have committed, of whom there are none in memory.
     // This workflow has no activity with a transaction: those are in `transactions.rs`. And nothing
     // is deleted here: that is in `retention.rs`. One node works, so that nothing is shared. Lists
-    // are for people.
+    // and whole histories are for people.
     let elsewhere = [
         StoreCall::List,
+        StoreCall::History,
         StoreCall::Instance,
         StoreCall::Messages,
         StoreCall::Closed,

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::{Answer, Asked, Done, Why};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
-use crate::extract::{Body, Path, uid};
+use crate::extract::{Body, Path, Query, uid};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -26,6 +26,10 @@ struct NewSignal {
     /// What is sent; null unless given.
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Box<RawValue>>,
+    /// Who sends it. The log of the server has it beside the name of the token.
+    by: Option<String>,
+    /// Why, for the log of the server.
+    reason: Option<String>,
 }
 
 /// Sends a signal to an open instance
@@ -45,6 +49,7 @@ struct NewSignal {
 async fn signal(
     State(api): State<Api>,
     Path((of, name)): Path<(String, String)>,
+    caller: Caller,
     RequestKey(key): RequestKey,
     Body(new): Body<NewSignal>,
 ) -> Result<Json<Done>, Problem> {
@@ -57,7 +62,9 @@ async fn signal(
         return Err(Problem::another_body(key));
     }
     instance.signal(&name, &value, key).await?;
-    Ok(Done::changed(format!("sent {name} to {}", instance.row().await?.id)))
+    let sent = format!("sent {name} to {}", instance.row().await?.id);
+    Why { by: new.by, reason: new.reason }.note(&caller, &format!("{sent} ({of})"));
+    Ok(Done::changed(sent))
 }
 
 /// What an action on an instance needs. Each action takes its own fields, and refuses the others.
@@ -164,17 +171,18 @@ async fn act(
 /// Deletes a closed instance with everything of it
 #[utoipa::path(
     delete, path = "/api/v1/instances/{uid}", tag = "instances",
-    params(("uid" = String, Path, description = "The uid of the instance")),
+    params(("uid" = String, Path, description = "The uid of the instance"), Why),
     responses((status = OK, body = Done))
 )]
 async fn delete(
     State(api): State<Api>,
     Path(of): Path<String>,
     caller: Caller,
+    Query(why): Query<Why>,
 ) -> Result<Json<Done>, Problem> {
     let instance = api.client.instance_of(uid(&of)?);
     instance.delete().await?;
     // Nothing is left to record it with.
-    tracing::info!("{} deleted instance {of}", caller.signs(Why::default().by));
+    why.note(&caller, &format!("deleted instance {of}"));
     Ok(Done::changed(format!("deleted instance {of}")))
 }

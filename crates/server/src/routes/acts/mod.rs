@@ -16,7 +16,7 @@ use resurgam::retry::RetryPolicy;
 use resurgam::{Act, Acted, Uid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::Api;
@@ -69,12 +69,21 @@ fn told(acted: Acted) -> Answer {
 }
 
 /// Why something is done, and who says so. On every route that acts on one thing.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, IntoParams, ToSchema)]
 #[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Why {
     /// Who does it. It is recorded beside the name of the token.
     by: Option<String>,
     reason: Option<String>,
+}
+
+impl Why {
+    /// Writes into the log of the server who did something that leaves no row with a name, and why.
+    fn note(self, caller: &Caller, what: &str) {
+        let (by, reason) = (caller.signs(self.by), self.reason.unwrap_or_default());
+        tracing::info!(by, reason, "{what}");
+    }
 }
 
 /// Who asks, with what key and why.

@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Done;
+use super::{Done, Why};
 use crate::api::Api;
 use crate::caller::Caller;
-use crate::extract::{Body, Path};
+use crate::extract::{Body, Path, Query};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -36,6 +36,10 @@ struct NewSchedule {
     queue: Option<String>,
     #[serde(default)]
     priority: i32,
+    /// Who does it. The log of the server has it beside the name of the token.
+    by: Option<String>,
+    /// Why, for the log of the server.
+    reason: Option<String>,
 }
 
 /// Creates a schedule, or leaves one that says the same as it is
@@ -48,6 +52,7 @@ struct NewSchedule {
 async fn put(
     State(api): State<Api>,
     Path(id): Path<String>,
+    caller: Caller,
     Body(new): Body<NewSchedule>,
 ) -> Result<Json<Done>, Problem> {
     let mut form = new.schedule;
@@ -63,17 +68,24 @@ async fn put(
         put = put.replace();
     }
     put.await?;
+    Why { by: new.by, reason: new.reason }.note(&caller, &format!("put schedule {id}"));
     Ok(Done::changed(format!("schedule {id} starts {}", new.workflow)))
 }
 
 /// Deletes a schedule; its instances go on
 #[utoipa::path(
     delete, path = "/api/v1/schedules/{id}", tag = "schedules",
-    params(("id" = String, Path, description = "The id of the schedule")),
+    params(("id" = String, Path, description = "The id of the schedule"), Why),
     responses((status = OK, body = Done))
 )]
-async fn delete(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Done>, Problem> {
+async fn delete(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    caller: Caller,
+    Query(why): Query<Why>,
+) -> Result<Json<Done>, Problem> {
     api.client.delete_schedule(&id).await?;
+    why.note(&caller, &format!("deleted schedule {id}"));
     Ok(Done::changed(format!("schedule {id} is deleted; its instances go on")))
 }
 
@@ -133,7 +145,7 @@ async fn act(
             )));
         }
     }?;
-    let by = caller.signs(wanted.by);
-    tracing::info!("{action} of schedule {id} by {by}: {}", wanted.reason.unwrap_or_default());
+    let why = Why { by: wanted.by, reason: wanted.reason };
+    why.note(&caller, &format!("{action} of schedule {id}"));
     Ok((StatusCode::OK, Done::changed(answer)))
 }

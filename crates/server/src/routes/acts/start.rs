@@ -16,9 +16,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::policy;
+use super::{Why, policy};
 use crate::api::Api;
-use crate::caller::RequestKey;
+use crate::caller::{Caller, RequestKey};
 use crate::extract::Body;
 use crate::problem::Problem;
 
@@ -61,6 +61,10 @@ struct NewInstance {
     run_timeout_ms: Option<u64>,
     total_timeout_ms: Option<u64>,
     delay_ms: Option<u64>,
+    /// Who starts it. The log of the server has it beside the name of the token.
+    by: Option<String>,
+    /// Why, for the log of the server.
+    reason: Option<String>,
 }
 
 /// What follows when an id is taken.
@@ -104,25 +108,27 @@ struct Begun {
 )]
 async fn start(
     State(api): State<Api>,
+    caller: Caller,
     RequestKey(key): RequestKey,
     Body(new): Body<NewInstance>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
     let what = new.read()?;
+    let id = new.id.clone().unwrap_or_else(|| what.made_up_id(&api.client));
+    let workflow = what.workflow.clone();
+    let start = new.with_options(what.begin(&api.client, id), key.clone())?;
     if let Some(key) = &key
         && let Some(before) = api.client.started_by(key).await?
     {
-        let is_same = what.is(&before) && new.id.as_ref().is_none_or(|id| *id == before.id);
+        let is_id = new.id.as_ref().is_none_or(|id| *id == before.id);
+        if !is_id || !start.is_repeat_of(&before).await? {
+            return Err(Problem::another_body(key));
+        }
         let InstanceRow { uid, id, workflow, .. } = before;
-        return match is_same {
-            true => Ok((StatusCode::OK, Json(Begun { uid: uid.to_string(), id, workflow }))),
-            false => Err(Problem::another_body(key)),
-        };
+        return Ok((StatusCode::OK, Json(Begun { uid: uid.to_string(), id, workflow })));
     }
-    let id = new.id.clone().unwrap_or_else(|| what.made_up_id(&api.client));
-    let workflow = what.workflow.clone();
-    let start = what.begin(&api.client, id);
-    let started = new.with_options(start, key)?.await?;
+    let started = start.await?;
     let (uid, id) = (started.uid().to_string(), started.id().to_string());
+    Why { by: new.by, reason: new.reason }.note(&caller, &format!("started {id} ({uid})"));
     Ok((StatusCode::CREATED, Json(Begun { uid, id, workflow })))
 }
 
@@ -234,16 +240,6 @@ fn encoded(argument: &impl Serialize) -> Result<Payload, Problem> {
 }
 
 impl What {
-    /// Whether an instance was started from the same.
-    fn is(&self, row: &InstanceRow) -> bool {
-        let is_argument = match &self.activity {
-            None => row.input == self.argument,
-            Some(activity) => Client::submitted(row)
-                .is_some_and(|(name, arguments)| name == *activity && arguments == self.argument),
-        };
-        row.workflow == self.workflow && is_argument
-    }
-
     fn made_up_id(&self, client: &Client) -> String {
         let name = self.activity.as_ref().unwrap_or(&self.workflow);
         format!("{name}-{}", client.handle().new_name())

@@ -6,14 +6,17 @@ mod programs;
 use std::process::Command;
 use std::time::Duration;
 
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
 use resurgam::schedule::Rule;
 use resurgam::{App, Client};
-use resurgam_server::{Api, Options};
+use resurgam_server::{Api, Options, Switch};
 use resurgam_watchdog::test;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use driver::Browser;
@@ -178,17 +181,159 @@ async fn the_keyboard_alone_leads_from_the_list_to_a_paused_call_and_back() {
     browser.until("document.activeElement.id === 'why'");
     browser.press("night\u{e007}");
     browser.says("charge is paused by");
-    browser.press("\u{e00c}");
-    browser.run("document.activeElement.blur()");
     browser.press("r");
     browser.until("document.activeElement.id === 'why'");
     browser.press("morning\u{e007}");
     browser.says("Waits for attempt 2 of charge");
-    browser.run("document.activeElement.blur()");
+    // In a field letters are text until Escape leaves it.
+    browser.press("r");
+    browser.until("document.activeElement.id === 'why'");
+    browser.press("?\u{e00c}");
+    browser.until("document.activeElement === document.body");
     browser.press("?");
     browser.until("document.querySelector('dialog[open]') !== null");
     browser.press("\u{e00c}");
     browser.until("document.querySelector('dialog') === null");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn letters_open_the_deeds_of_every_view_and_escape_leads_back() {
+    let shop = Shop::open().await;
+    let uid = shop.start("order-1", order(300)).await;
+    shop.start("letter-1", letter(1)).await;
+    let nightly = Rule::cron("0 3 * * *");
+    shop.app.schedule("nightly", nightly, echo("good night".to_string())).await.unwrap();
+    shop.app.shut_gate("post").await.unwrap();
+    let browser = Browser::open(1440);
+    let opens = |letter: &str, button: &str| {
+        browser.press(letter);
+        browser.until("document.activeElement.id === 'why'");
+        let told = browser.run("return document.querySelector('.deed [type=submit]').innerText");
+        assert_eq!(told, button);
+        browser.press("\u{e00c}");
+        browser.until("document.activeElement === document.body");
+    };
+    browser.load(&shop.view("now"));
+    browser.settled();
+    browser.press("gg");
+    browser.says("post is shut");
+    opens("r", "Let it decide gate post");
+    browser.load(&shop.view("gates?activity=charge"));
+    browser.until("document.querySelector('.deed') !== null");
+    opens("p", "Pause activity charge");
+    browser.press("gs");
+    browser.says("One schedule");
+    opens("p", "Pause nightly");
+    browser.load(&shop.view(&format!("instance/{uid}")));
+    browser.until("document.querySelector('.deed') !== null");
+    opens("p", "Pause charge#2");
+    browser.press("gi");
+    browser.says("That is all: 2\u{a0}instances");
+    browser.run("document.getElementById('act-on-all').focus()");
+    browser.press("\u{e007}");
+    opens("p", "Pause calls");
+    browser.press("\u{e00c}");
+    browser.until("document.querySelector('.deed') === null");
+    browser.until("document.activeElement.id === 'act-on-all'");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn a_condition_that_an_action_on_many_cannot_keep_refuses_it() {
+    let shop = Shop::open().await;
+    shop.start("order-1", order(300)).await;
+    shop.start("letter-1", letter(1)).await;
+    let browser = Browser::open(1440);
+    let dry = ".deed div:not(.acts):not(.choices) > button[type=button]:not([aria-label])";
+    let is_off = |selector: &str| {
+        let found = browser.run(&format!("return document.querySelector('{selector}').disabled"));
+        found.as_bool().unwrap()
+    };
+    browser.load(&shop.view("instances?text=order"));
+    browser.says("That is all: 1\u{a0}instance");
+    assert!(browser.text().contains("No command lists instances “with text order”"));
+    browser.click("#act-on-all");
+    for act in ["retry", "pause", "resume", "pause-runs", "resume-runs"] {
+        browser.click(&format!(".deed [data-act={act}]"));
+        browser.says("it cannot be narrowed to instances “with text order”");
+        assert!(is_off(dry), "{act} is not counted");
+        browser.fill("#why", "x");
+        assert!(is_off(".deed [type=submit]"), "{act} is not done");
+    }
+    // Those that somebody selects are meant, whatever they were found by.
+    browser.click("[data-row] input[type=checkbox]");
+    browser.click(".deed [data-act=retry]");
+    browser.click(dry);
+    browser.says("1\u{a0}call match now");
+    // Calls cannot be chosen by how their instances stand, runs can.
+    browser.load(&shop.view("instances?status=running"));
+    browser.says("That is all: 2\u{a0}instances");
+    browser.click("#act-on-all");
+    browser.says("it cannot be narrowed to instances “that are running”");
+    browser.click(".deed [data-act=resume-runs]");
+    browser.says("Only instances that are paused can be. The list shows others.");
+    browser.click(".deed [data-act=pause-runs]");
+    browser.click(dry);
+    browser.says("2\u{a0}instances match now");
+    // What can be kept is kept.
+    browser.load(&shop.view("instances?activity=charge&retrying=true"));
+    browser.says("That is all: 1\u{a0}instance");
+    browser.click("#act-on-all");
+    browser.click(".deed [data-act=pause-runs]");
+    browser.click(dry);
+    browser.says("1\u{a0}instance match now");
+    assert!(browser.text().contains("No command does the same"));
+    browser.load(&shop.view("instances?failure_type=BankDown"));
+    browser.says("That is all: 1\u{a0}instance");
+    browser.click("#act-on-all");
+    browser.click(".deed [data-act=pause-runs]");
+    browser.click(dry);
+    browser.says("1\u{a0}instance match now");
+    assert!(browser.text().contains("resurgam pause --failure-type BankDown --status running"));
+    // What the server cannot look for is not asked for.
+    browser.load(&shop.view("instances?text=order&activity=charge"));
+    browser
+        .says("The server cannot look for “with text order” together with “with activity charge”");
+    assert_eq!(browser.run("return document.querySelectorAll('.trouble').length"), 0);
+    browser.click("main a[href='#/instances?text=order']");
+    browser.says("That is all: 1\u{a0}instance");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
+}
+
+/// Has an answer wait until the page has asked for others twice, as often as it looks again.
+async fn slow(
+    State(asked): State<watch::Sender<u32>>,
+    request: Request,
+    next: Next,
+) -> axum::response::Response {
+    match request.uri().path() {
+        "/api/v1/now" => {
+            let mut asked = asked.subscribe();
+            let enough = *asked.borrow() + 2;
+            asked.wait_for(|count| *count >= enough).await.unwrap();
+        }
+        "/api/v1/gates" => asked.send_modify(|count| *count += 1),
+        _ => {}
+    }
+    next.run(request).await
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn an_answer_that_takes_longer_than_the_page_waits_to_look_again_is_shown() {
+    let shop = Shop::serve(|client| {
+        let router = Api::new(client, Options::default().open()).router();
+        router.layer(middleware::from_fn_with_state(watch::Sender::new(0), slow))
+    });
+    let shop = shop.await;
+    shop.start("order-1", order(300)).await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("now"));
+    browser.says("charge fails with BankDown");
     drop(browser);
     shop.close().await;
 }
@@ -210,6 +355,43 @@ async fn one_decision_resumes_a_group_of_paused_calls() {
     browser.says("Nothing waits for a decision");
     browser.load(&shop.view("instances?status=completed"));
     browser.says("That is all: 3\u{a0}instances");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn a_decision_for_more_than_was_shown_is_refused_and_a_large_number_is_typed() {
+    let shop = Shop::open().await;
+    for number in 1..=100 {
+        shop.start(&format!("letter-{number}"), letter(number)).await;
+    }
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("inbox"));
+    browser.says("Resume 100\u{a0}calls");
+    browser.click("#field-spread option[value='0']");
+    browser.run("document.activeElement.blur()");
+    // What follows the page does not hear of.
+    browser.press(" ");
+    browser.until("document.querySelector('.live').innerText.includes('Still')");
+    let last = shop.start("letter-101", letter(101)).await;
+    let last = shop.app.instance_of(last.parse().unwrap());
+    while last.describe().await.unwrap().pending.first().is_none_or(|it| it.paused.is_none()) {
+        tokio::task::yield_now().await;
+    }
+    browser.fill("#why", "stamps are here");
+    browser.click(".deed [type=submit]");
+    browser.says("It would be done to 101 by now, not to 100. Look again.");
+    browser.says("These are more than 100: type their number");
+    let is_off = "return document.querySelector('.deed [type=submit]').disabled";
+    assert_eq!(browser.run(is_off), true);
+    browser.fill("#typed", "101");
+    browser.says("Resume 101\u{a0}calls");
+    browser.click(".deed [type=submit]");
+    browser.click(".live");
+    browser.says("Nothing waits for a decision");
+    browser.load(&shop.view("instances?status=completed"));
+    browser.click("main p.after button");
+    browser.says("That is all: 101\u{a0}instances");
     drop(browser);
     shop.close().await;
 }
@@ -358,6 +540,40 @@ async fn views(shop: &Shop) -> Vec<String> {
         ["now", "instances", "inbox", "gates", "schedules", "workers", "more"].map(str::to_string);
     let of_one = [format!("instance/{order_1}"), format!("call/{order_1}.1.2")];
     plain.into_iter().chain(of_one).collect()
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn what_stands_in_for_a_dependency_is_turned_off_and_on_above_every_view() {
+    let gateway = Switch::new("payment gateway");
+    let shop =
+        Shop::serve(|client| Api::new(client, Options::default().open().switch(&gateway)).router());
+    let shop = shop.await;
+    let browser = Browser::open(390);
+    let says = |text: &str| {
+        let told = "document.querySelector('.switches')?.innerText ?? ''";
+        browser.until(&format!("({told}).includes({})", serde_json::json!(text)));
+    };
+    for view in ["now", "workers"] {
+        browser.load(&shop.view(view));
+        says("The payment gateway answers.");
+        browser.click(".switches button");
+        says("The payment gateway is out");
+        assert!(!gateway.is_on());
+        browser.click(".switches button");
+        says("The payment gateway answers.");
+        assert!(gateway.is_on());
+        browser.settled();
+    }
+    let over = browser.run("return document.documentElement.scrollWidth - innerWidth");
+    assert!(over.as_i64().unwrap() <= 0, "{over} too wide");
+    let axe = programs::from_npm().join("axe-core").join("axe.min.js");
+    browser.run(&std::fs::read_to_string(axe).unwrap());
+    let check = "const done = arguments[0];
+        axe.run().then((told) => done(told.violations.map((it) => it.id + it.nodes[0].html)));";
+    assert_eq!(browser.run_async(check), serde_json::json!([]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    drop(browser);
+    shop.close().await;
 }
 
 #[test(minutes = 20, threads = 2)]

@@ -13,9 +13,10 @@ use crate::rows::{
 use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, PausedCall,
-    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
-    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
+    DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect,
+    PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
+    not_offered,
 };
 
 impl Commit for ModelStore {
@@ -354,6 +355,10 @@ impl Inspect for ModelStore {
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
         self.read(move |model| model.history(run))
+    }
+
+    fn event_page(&self, run: RunKey, page: EventPage, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.read(move |model| model.event_page(run, page, limit))
     }
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
