@@ -163,7 +163,8 @@ async fn an_outage_is_survived_or_counted() {
 fn behind_a_gate_an_outage_costs_no_payment() {
     let figures = on_sqlite("outage --gate --calls 40 --capacity 30 --before 1 --sync normal");
     assert_eq!([number(&figures, "lost"), number(&figures, "repeated")], [0.0, 0.0], "{figures:?}");
-    assert!(number(&figures, "paid") > 40.0 && figures.contains_key("drained_s"), "{figures:?}");
+    assert!(number(&figures, "arrived") > 40.0, "{figures:?}");
+    assert_eq!(figures["paid"], figures["arrived"], "{figures:?}");
 }
 
 #[test(minutes = 15)]

@@ -22,7 +22,7 @@ use resurgam::Client;
 use rusqlite::{Connection, OpenFlags};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time;
 
 use self::gateway::Seen;
@@ -92,6 +92,8 @@ struct Story {
     out: usize,
     back: usize,
     drained: Option<usize>,
+    /// How many payments arrived.
+    arrived: u64,
 }
 
 /// A gateway in a process of its own.
@@ -146,8 +148,8 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Has payments arrive, so many in a second, until it is over.
-    async fn run(self, client: Client, rate: f64) -> Result<()> {
+    /// Has payments arrive, so many in a second, until it is over. Answers with how many did.
+    async fn run(self, client: Client, rate: f64) -> Result<u64> {
         let (began, mut asked) = (Instant::now(), JoinSet::new());
         let mut ticks = time::interval(Duration::from_millis(10));
         while !self.is_over.load(Ordering::Relaxed) {
@@ -167,7 +169,7 @@ impl Arrivals {
         while let Some(started) = asked.join_next().await {
             started??;
         }
-        Ok(())
+        Ok(self.count.load(Ordering::Relaxed))
     }
 }
 
@@ -185,10 +187,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let arrivals = Arrivals::default();
     let client = Client::clone(&opened.app);
     let arriving = tokio::spawn(arrivals.clone().run(client, arguments.rate()));
-    let watching = Watching { arguments: &arguments, place: &place, arrivals, gateway };
-    let told = watching.until_nobody_waits().await;
-    arriving.await??;
-    let (story, lost) = told?;
+    let watching = Watching { arguments: &arguments, place: &place, arrivals, arriving, gateway };
+    let (story, lost) = watching.until_nobody_waits().await?;
 
     if let Some(file) = &arguments.svg {
         fs::write(file, plot::draw(&story, &arguments))?;
@@ -204,6 +204,7 @@ struct Watching<'a> {
     arguments: &'a Arguments,
     place: &'a Place,
     arrivals: Arrivals,
+    arriving: JoinHandle<Result<u64>>,
     gateway: Gateway,
 }
 
@@ -229,15 +230,32 @@ impl Watching<'_> {
         self.watch(&mut story, |story| is_drained(story) || story.seconds.len() >= limit).await?;
         story.drained = is_drained(&story).then_some(story.seconds.len());
         self.arrivals.is_over.store(true, Ordering::Relaxed);
-        let limit = limit + self.arguments.patience();
-        let is_over = |story: &Story| story.seconds.last().is_some_and(|last| last.waiting == 0);
-        self.watch(&mut story, |story| is_over(story) || story.seconds.len() >= limit).await?;
+        story.arrived = (&mut self.arriving).await??;
+        // However long it takes: until nobody waits, or fewer do not become of them.
+        let (patience, mut since) = (self.arguments.patience(), story.seconds.len() + 1);
+        let mut fewest = u64::MAX;
+        let is_over = |story: &Story| {
+            let (second, last) = (story.seconds.len(), story.seconds.last());
+            let waiting = last.map(|last| last.waiting).filter(|_| second >= since);
+            if let Some(fewer) = waiting.filter(|waiting| *waiting < fewest) {
+                (fewest, since) = (fewer, second);
+            }
+            waiting == Some(0) || second > since + patience
+        };
+        self.watch(&mut story, is_over).await?;
+        // The gateway tells a second later what it has seen.
+        let seconds = story.seconds.len() + 1;
+        self.watch(&mut story, |story| story.seconds.len() >= seconds).await?;
         let lost = count(self.place, "failed").await?;
         self.gateway.end().await?;
         Ok((story, lost))
     }
 
-    async fn watch(&mut self, story: &mut Story, is_enough: impl Fn(&Story) -> bool) -> Result<()> {
+    async fn watch(
+        &mut self,
+        story: &mut Story,
+        mut is_enough: impl FnMut(&Story) -> bool,
+    ) -> Result<()> {
         while !is_enough(story) {
             let seen = self.gateway.second().await?;
             let waiting = count(self.place, "running").await?;
@@ -301,7 +319,7 @@ impl Arguments {
     }
 
     fn report(&self, story: &Story, lost: u64) -> Report {
-        let Story { seconds, out, back, drained } = story;
+        let Story { seconds, out, back, drained, arrived } = story;
         let during = &seconds[*out..];
         let after = &seconds[*back..];
         let minute = &after[..after.len().min(60)];
@@ -331,6 +349,7 @@ impl Arguments {
         };
         report
             .number("drained_bound_s", 1.5 * self.shortest_drain(waited))
+            .count("arrived", *arrived)
             .count("lost", lost)
             .count("paid", last.paid)
             .count("repeated", last.repeated)

@@ -175,7 +175,7 @@ mod tests {
             waiting,
         };
         let seconds = vec![second(66, 66, 1), second(200, 0, 60), second(100, 100, 20)];
-        let story = Story { seconds, out: 1, back: 2, drained: Some(3) };
+        let story = Story { seconds, out: 1, back: 2, drained: Some(3), arrived: 0 };
         let drawn = draw(&story, &arguments);
         assert!(
             drawn.contains(

@@ -366,6 +366,7 @@ impl Fleet {
         if flows {
             seen.ended = lately.tally(now);
             seen.worst = lately.worst(now, settings.least());
+            seen.since = lately.since();
         }
         seen
     }

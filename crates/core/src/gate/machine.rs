@@ -154,6 +154,8 @@ pub struct Seen {
     /// While it flows: the worst of the latest part of the window, see
     /// [`Window::worst`](super::Window::worst).
     pub worst: Tally,
+    /// While it flows: since when that ended, by the second; `None` while nothing has.
+    pub since: Option<Timestamp>,
     /// How many calls should have begun a while ago; `None` while nobody knows.
     pub overdue: Option<u64>,
     /// Until when three calls at least were told to leave the dependency alone.
@@ -381,12 +383,20 @@ impl GateState {
         let mut next = self.turns(Phase::Shut { until }, why, now);
         next.period_ms = u64::try_from(period.as_millis()).ok();
         if is_flowing {
-            let lately = seen.ended.ended() as f64 / breaker.window.as_secs_f64().max(1.0);
+            let lately = seen.ended.ended() as f64 / self.flowed(breaker, seen, now).as_secs_f64();
             // A gate that has just begun to flow says little about what is usual.
             let is_young = now.since(self.since) < breaker.window;
             next.before = if is_young { self.before.max(lately) } else { lately };
         }
         next
+    }
+
+    /// In how long a time ended what ended within the window: calls may have come for a part of
+    /// it only.
+    fn flowed(&self, breaker: &Breaker, seen: &Seen, now: Timestamp) -> Duration {
+        let since = seen.since.map_or(self.since, |first| first.max(self.since));
+        let shortest = Duration::from_secs(1);
+        now.since(since).clamp(shortest, breaker.window.max(shortest))
     }
 
     fn ramps(&self, why: Why, now: Timestamp) -> GateState {

@@ -229,6 +229,24 @@ impl Window {
         self.counts.iter().any(counts) || self.told[0].is_some_and(|until| until > now)
     }
 
+    /// Since when something ended lately: the beginning of the first second in which it did.
+    ///
+    /// ```
+    /// use resurgam_core::Timestamp;
+    /// use resurgam_core::gate::{Outcome, Window};
+    /// use std::time::Duration;
+    ///
+    /// let mut window = Window::new(Duration::from_secs(10));
+    /// assert_eq!(window.since(), None);
+    /// window.add(Outcome::Succeeded, Timestamp::from_millis(7_300));
+    /// window.add(Outcome::Succeeded, Timestamp::from_millis(9_100));
+    /// assert_eq!(window.since(), Some(Timestamp::from_millis(7_000)));
+    /// ```
+    pub fn since(&self) -> Option<Timestamp> {
+        let (second, _) = self.counts.iter().find(|(_, tally)| tally.ended() > 0)?;
+        Some(Timestamp::from_millis(second.saturating_mul(1_000)))
+    }
+
     /// What ended lately, by the second since the epoch.
     pub fn seconds(&self) -> Vec<(i64, Tally)> {
         self.counts.iter().copied().collect()

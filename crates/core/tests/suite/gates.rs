@@ -217,6 +217,22 @@ fn a_gate_that_has_just_begun_to_flow_keeps_the_rate_from_before_the_outage() {
 }
 
 #[test]
+fn the_rate_before_an_outage_is_that_of_the_time_in_which_calls_came() {
+    let rate = |flows_since, first: Option<i64>, now| {
+        let flowing = GateState::flowing(at(flows_since));
+        let seen = Seen { since: first.map(at), ..ended(0, 40) };
+        flowing.next(&gate(), &seen, at(now), 0.5).unwrap().before
+    };
+    // The gate is there for two seconds, or for a moment.
+    assert_eq!(rate(58_000, Some(58_000), 60_000), 20.0);
+    assert_eq!(rate(59_700, Some(59_000), 60_000), 40.0);
+    // It is there for a minute, and calls have come for five seconds, or for longer than it counts.
+    assert_eq!(rate(0, Some(55_000), 60_000), 8.0);
+    assert_eq!(rate(0, Some(50_000), 60_000), 4.0);
+    assert_eq!(rate(0, None, 60_000), 4.0);
+}
+
+#[test]
 fn overdue_calls_come_back_slowly_after_an_outage_of_our_own() {
     let flowing = GateState::flowing(at(0));
     assert_eq!(flowing.after_own_outage(&Gate::new().concurrency(5), at(9)), None);

@@ -450,7 +450,8 @@ impl Standby {
         let worst =
             if is_flowing { self.window.worst(now, u64::from(least)) } else { Tally::default() };
         let told = self.window.told()[2];
-        let seen = Seen { ended, worst, overdue: Some(overdue), told };
+        let since = self.window.since();
+        let seen = Seen { ended, worst, since, overdue: Some(overdue), told };
         let Some(next) = self.state.next(&self.settings, &seen, now, u) else { return };
         if next.turn != self.state.turn {
             self.turn = Tally::default();

@@ -358,7 +358,8 @@ impl KnownGate {
         }
         let least = self.settings.breaker.as_ref().map_or(1, |breaker| breaker.min_calls);
         let worst = self.window.worst(now, u64::from(least));
-        Seen { ended: self.window.tally(now), worst, overdue, told }
+        let ended = self.window.tally(now);
+        Seen { ended, worst, since: self.window.since(), overdue, told }
     }
 
     /// True when everything of it that is due is in line.
