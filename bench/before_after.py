@@ -9,7 +9,10 @@ whatever else the machine does meets both. A figure is the median of the rounds,
 median of the ratios of single rounds, with the smallest and the largest beside it. For instructions it
 is after by before, so less is better; for times it is how many times as fast the second program is.
 Without --postgres the rows on PostgreSQL are left out. With --after-with, the second program gets
-arguments that the first does not: `BENCH BENCH --after-with=--gate --only chain` says what a gate costs.
+arguments that the first does not: `BENCH BENCH --after-with=--gate --only chain` says what a gate costs;
+with --before-with the first one gets some. `gated` counts the steps of `chain` and of `latency` beside calls
+that wait behind a shut gate; a million of them beside none is
+`BENCH BENCH --before-with=--waiting=0 --after-with=--waiting=1000000 --only gated`.
 
 `instructions` counts with valgrind those of our own process; a server's are not among them. Each load is
 run in two sizes and the difference is divided by the steps, so that start-up drops out. A busy machine
@@ -29,8 +32,8 @@ import sys
 class Load:
     """A mode of the benchmark, in a small and a large size for counting and in one for the clock."""
 
-    def __init__(self, mode, size, small, large, timed, figure, steps=1, fixed=()):
-        self.mode, self.size, self.fixed = mode, size, list(fixed)
+    def __init__(self, mode, size, small, large, timed, figure, steps=1, fixed=(), name=None):
+        self.mode, self.size, self.fixed, self.name = mode, size, list(fixed), name or mode
         self.small, self.large, self.timed = small, large, timed
         self.figure, self.steps = figure, steps
 
@@ -46,6 +49,8 @@ LOADS = [
     Load("latency", "reps", 50, 250, 1000, "p50_ms", steps=5),
     Load("growth", "activities", 300, 1300, 10000, "steps_per_s"),
     Load("fanout", "width", 1000, 5000, 50000, "steps_per_s"),
+    Load("gated", "instances", 200, 1000, 30000, "steps_per_s", steps=5, fixed=["--reps", "1"], name="gated chain"),
+    Load("gated", "reps", 50, 250, 1000, "latency_p50_ms", steps=5, fixed=["--instances", "10"], name="gated latency"),
     Load("retries", "seconds", 1, 3, 8, "lag_p50_ms", steps=1000, fixed=RETRIES),
 ]
 
@@ -58,7 +63,7 @@ def main():
     print("| load | store | before | after | ratio |\n|---|---|---|---|---|")
     for store in stores:
         for load in LOADS:
-            if arguments.only and arguments.only not in f"{load.mode} {store}":
+            if arguments.only and arguments.only not in f"{load.name} {store}":
                 continue
             rounds = [
                 [measure(program, load, store, arguments) for program in compared(arguments)]
@@ -71,7 +76,7 @@ def main():
 def compared(arguments):
     """The two commands that are compared."""
     before, after = arguments.programs
-    return [before], [after, *arguments.after_with]
+    return [before, *arguments.before_with], [after, *arguments.after_with]
 
 
 def read_arguments():
@@ -81,6 +86,7 @@ def read_arguments():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="for SQLite files")
     parser.add_argument("--postgres", help="the URL of a database")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before-with", metavar="ARGUMENT", action="append", default=[])
     parser.add_argument("--after-with", metavar="ARGUMENT", action="append", default=[])
     parser.add_argument("--only", help="rows whose mode and store have this in them")
     return parser.parse_args()
@@ -123,7 +129,7 @@ def row(load, store, unit, rounds):
     ratios = [before / after if unit.endswith("_ms") else after / before for before, after in rounds]
     ratio = f"**{statistics.median(ratios):.3f}** ({min(ratios):.3f} to {max(ratios):.3f})"
     figures = [f"{digits(statistics.median(column))} {unit}" for column in zip(*rounds)]
-    cells = [load.mode, store, *figures, ratio]
+    cells = [load.name, store, *figures, ratio]
     return "| " + " | ".join(cells) + " |"
 
 

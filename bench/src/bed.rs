@@ -168,6 +168,14 @@ impl Place {
         Ok(other)
     }
 
+    /// The arguments with which another process works on it as this one does.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let slots = self.slots.map(|slots| ["--slots".to_string(), slots.to_string()]);
+        let lanes = self.lanes.map(|lanes| ["--lanes".to_string(), lanes.to_string()]);
+        let store = ["--store".to_string(), self.location.to_string()];
+        [Some(store), slots, lanes].into_iter().flatten().flatten().collect()
+    }
+
     /// Opens the store.
     pub(crate) async fn store(&self) -> Result<Kept> {
         match &self.location {

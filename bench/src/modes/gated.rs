@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use resurgam::App;
 
 use super::chain::{self, Size};
+use super::idle::statements;
 use super::retries::{fill_gated, peak_while};
 use crate::Result;
-use crate::bed::Bed;
+use crate::bed::{Bed, Location, Place};
 use crate::report::{Report, percentile};
 use crate::usage;
 use crate::watched::Watched;
@@ -43,11 +44,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     app.start("first", workflow(1)).await?.result().await?;
     let start_up = began.elapsed();
 
-    let before = watched.calls();
+    let (before, stated) = (watched.calls(), settled(&place, &watched).await?);
     let mut done = Ok((Duration::ZERO, Duration::ZERO));
     let anonymous = peak_while(async { done = chained(&app, *size).await }).await;
     let (took, cpu) = done?;
     let calls = watched.calls() - before;
+    let between = settled(&place, &watched).await?;
     let mut times = Vec::new();
     let before = watched.calls();
     for number in 0..*reps {
@@ -56,6 +58,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         times.push(began.elapsed());
     }
     let latency_calls = watched.calls() - before;
+    let last = settled(&place, &watched).await?;
     let report = Report::default()
         .count("waiting", *waiting)
         .millis("start_up_ms", start_up)
@@ -63,13 +66,24 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         .rate("steps_per_s", size.steps(), took)
         .number("cpu_us_per_step", cpu.as_secs_f64() * 1e6 / size.steps() as f64)
         .number("asked_per_step", calls as f64 / size.steps() as f64)
+        .number("statements_per_step", (between - stated) as f64 / size.steps() as f64)
         .millis("latency_p50_ms", percentile(&mut times, 0.5))
         .number("asked_per_workflow", latency_calls as f64 / *reps as f64)
+        .number("statements_per_workflow", (last - between) as f64 / *reps as f64)
         .number("store_mb", place.megabytes().await?);
     app.stop().await?;
     store.close().await;
     bed.print(&place, "gated", &report).await?;
     place.remove().await
+}
+
+/// How many statements there were so far. A server of PostgreSQL tells what a session did up to a
+/// second later.
+async fn settled(place: &Place, watched: &Watched) -> Result<u64> {
+    if matches!(place.location, Location::Postgres(_)) {
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+    }
+    statements(place, watched).await
 }
 
 /// Many workflows at once: how long they took, and how much of the processor.

@@ -49,8 +49,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     place.remove().await
 }
 
-/// How many statements there were so far.
-async fn statements(place: &Place, watched: &Watched) -> Result<u64> {
+/// How many statements there were so far; on PostgreSQL, transactions.
+pub(super) async fn statements(place: &Place, watched: &Watched) -> Result<u64> {
     match &place.location {
         Location::Sqlite(_) => Ok(watched.calls()),
         Location::Postgres(url) => {

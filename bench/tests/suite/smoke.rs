@@ -105,6 +105,15 @@ async fn a_lonely_workflow_commits_as_often_on_postgres() {
 }
 
 #[test(minutes = 15)]
+async fn a_gate_before_every_call_costs_no_commit() {
+    let latency = "latency --activities 5 --reps 2 --gate";
+    for figures in [on_sqlite(latency), on_postgres(latency).await] {
+        // As many as without it, as in the tests above.
+        assert_eq!(figures["commits"], 12);
+    }
+}
+
+#[test(minutes = 15)]
 fn growth_compares_the_ends() {
     let figures = on_sqlite("growth --activities 50 --sync normal");
     assert!(number(&figures, "first_step_ms") > 0.0);
@@ -164,6 +173,7 @@ fn behind_a_gate_an_outage_costs_no_payment() {
     let figures = on_sqlite("outage --gate --calls 40 --capacity 30 --before 1 --sync normal");
     assert_eq!([number(&figures, "lost"), number(&figures, "repeated")], [0.0, 0.0], "{figures:?}");
     assert!(number(&figures, "arrived") > 40.0, "{figures:?}");
+    assert!((0.0..1_000.0).contains(&number(&figures, "phase_ms")), "{figures:?}");
     assert_eq!(figures["paid"], figures["arrived"], "{figures:?}");
 }
 

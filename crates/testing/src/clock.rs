@@ -45,6 +45,8 @@ struct State {
     awaited: BTreeMap<u64, String>,
     /// How many of these waits let time pass.
     waits: u32,
+    /// How often it was moved because somebody slept until then.
+    jumps: u64,
     /// Counts what happens, to tell a hang from slow progress.
     progress: u64,
     /// Nothing moves any more, and why.
@@ -69,6 +71,7 @@ impl VirtualClock {
             sleepers: BTreeMap::new(),
             awaited: BTreeMap::new(),
             waits: 0,
+            jumps: 0,
             progress: 0,
             stalled: None,
         };
@@ -134,6 +137,11 @@ impl VirtualClock {
             }
             changed.await;
         }
+    }
+
+    /// How often it was moved because somebody slept until then.
+    pub(crate) fn jumps(&self) -> u64 {
+        self.lock().jumps
     }
 
     fn is_idle(&self) -> bool {
@@ -205,6 +213,7 @@ impl VirtualClock {
                 return false;
             }
             state.now = state.now.max(at);
+            state.jumps += 1;
             state.progress += 1;
             state.wake_until(at)
         };

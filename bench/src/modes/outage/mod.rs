@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use resurgam::Client;
 use rusqlite::{Connection, OpenFlags};
@@ -92,6 +92,8 @@ struct Story {
     out: usize,
     back: usize,
     drained: Option<usize>,
+    /// How far a second of the clock had passed when the gateway was out: a gate counts by those.
+    phase: Duration,
     /// How many payments arrived.
     arrived: u64,
 }
@@ -217,6 +219,9 @@ impl Watching<'_> {
         self.watch(&mut story, |story| story.seconds.len() >= before).await?;
         story.out = story.seconds.len();
         self.gateway.tell("out").await?;
+        story.phase = Duration::from_nanos(
+            SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos().into(),
+        );
         let back = story.out + self.arguments.outage().as_secs() as usize;
         self.watch(&mut story, |story| story.seconds.len() >= back).await?;
         story.back = story.seconds.len();
@@ -319,7 +324,7 @@ impl Arguments {
     }
 
     fn report(&self, story: &Story, lost: u64) -> Report {
-        let Story { seconds, out, back, drained, arrived } = story;
+        let Story { seconds, out, back, drained, phase, arrived } = story;
         let during = &seconds[*out..];
         let after = &seconds[*back..];
         let minute = &after[..after.len().min(60)];
@@ -333,6 +338,7 @@ impl Arguments {
             .count("calls", self.calls)
             .number("rate_per_s", self.rate())
             .number("outage_s", self.outage().as_secs_f64())
+            .millis("phase_ms", *phase)
             .count("waiting", waited)
             .count("futile", offered(during).saturating_sub(served(during)))
             .count("futile_bound", self.futile_bound())

@@ -35,6 +35,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     opened.close().await
 }
 
+/// What a node is told: it works as the one of the drill does.
+fn arguments(place: &Place, gateway: Dependency) -> Vec<String> {
+    let address = gateway.address.to_string();
+    let own = ["--schema", &place.schema, "--gateway", &address].map(String::from);
+    let gate = gateway.gate.then(|| "--gate".to_string());
+    place.arguments().into_iter().chain(own).chain(gate).collect()
+}
+
 /// The nodes that were begun.
 pub(super) struct Nodes(Vec<(Child, ChildStdin)>);
 
@@ -44,10 +52,7 @@ impl Nodes {
         let mut nodes = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(["node", "--store", &place.location.to_string()]);
-            let address = gateway.address.to_string();
-            command.args(["--schema", &place.schema, "--gateway", &address]);
-            command.args(gateway.gate.then_some("--gate"));
+            command.arg("node").args(arguments(place, gateway));
             let (process, commands, mut lines) = super::begin(command)?;
             lines.next_line().await?.ok_or("begin a node: see above")?;
             nodes.push((process, commands));
@@ -62,5 +67,32 @@ impl Nodes {
             process.wait().await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+    use resurgam_watchdog::test;
+
+    #[derive(clap::Parser)]
+    struct Told {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn other_nodes_have_as_many_slots_and_lanes_as_that_of_the_drill() {
+        let words =
+            "node --store postgres://localhost/x --slots 7 --lanes 2 --schema s --gateway [::1]:80";
+        let place = |words: Vec<String>| {
+            let Told { arguments } = Told::try_parse_from(words).unwrap();
+            arguments.bed.at(arguments.schema)
+        };
+        let own = place(words.split(' ').map(String::from).collect());
+        let gateway = Dependency { address: "[::1]:80".parse().unwrap(), gate: true };
+        let told = ["node".to_string()].into_iter().chain(arguments(&own, gateway)).collect();
+        assert_eq!(format!("{:?}", place(told)), format!("{own:?}"));
     }
 }

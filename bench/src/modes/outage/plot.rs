@@ -175,7 +175,8 @@ mod tests {
             waiting,
         };
         let seconds = vec![second(66, 66, 1), second(200, 0, 60), second(100, 100, 20)];
-        let story = Story { seconds, out: 1, back: 2, drained: Some(3), arrived: 0 };
+        let (out, back, drained) = (1, 2, Some(3));
+        let story = Story { seconds, out, back, drained, ..Story::default() };
         let drawn = draw(&story, &arguments);
         assert!(
             drawn.contains(

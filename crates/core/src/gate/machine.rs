@@ -11,7 +11,7 @@
 //! | probing | as many as were wanted succeeded                                | ramping      |
 //! | ramping | twenty or more ended, and a second or more has passed           | another rate |
 //! | ramping | the rate falls below what it began with                         | shut longer  |
-//! | ramping | no call is overdue                                              | flowing      |
+//! | ramping | no call is overdue, unless a fifth of twenty or more failed     | flowing      |
 //! | any     | somebody shuts or opens it by hand                              | that         |
 //! | by hand | the time for that is over, or somebody sets it to `auto`        | probing      |
 //! |         | and it was open                                                 | flowing      |
@@ -344,11 +344,12 @@ impl GateState {
             return None;
         }
         let lately = seen.ended.since(judged);
-        let failing = lately.failing();
-        if seen.overdue == Some(0) && failing < 0.2 {
+        let (failing, is_enough) = (lately.failing(), lately.ended() >= JUDGED_BY);
+        // Where nobody waits there may never be enough to judge by: a few that fail hold nothing.
+        if seen.overdue == Some(0) && !(is_enough && failing >= 0.2) {
             return Some(self.turns(Phase::Flowing, Why::NoneOverdue, now));
         }
-        if lately.ended() < JUDGED_BY {
+        if !is_enough {
             return None;
         }
         let factor = match failing {

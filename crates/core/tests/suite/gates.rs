@@ -73,7 +73,7 @@ fn what_follows_what() {
     let told = |millis| Seen { told: Some(at(millis)), ..Seen::default() };
     let hand =
         |shut, until| GateState { by_hand: Some(by_hand(shut, until)), ..state(Phase::Flowing) };
-    let rows: [(&str, GateState, Seen, &str); 27] = [
+    let rows: [(&str, GateState, Seen, &str); 28] = [
         ("too few", flowing.clone(), ended(0, 19), "stays"),
         ("under half", flowing.clone(), ended(11, 10), "stays"),
         ("half", flowing.clone(), ended(10, 10), "shut for 5: 10 of 20 failed"),
@@ -121,8 +121,14 @@ fn what_follows_what() {
         (
             "nobody waits, and they fail",
             ramping_at(100.0),
+            Seen { overdue: Some(0), ..ended(110, 10) },
+            "rate 70.0",
+        ),
+        (
+            "nobody waits, and a few fail",
+            ramping_at(100.0),
             Seen { overdue: Some(0), ..ended(101, 9) },
-            "stays",
+            "flowing: no call is overdue",
         ),
         ("nobody knows", ramping_at(100.0), ended(101, 0), "stays"),
         ("shut by hand", hand(true, None), ended(50, 0), "stays"),

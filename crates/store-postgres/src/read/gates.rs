@@ -19,57 +19,109 @@ use crate::pool::Pool;
 use crate::statement::Statement;
 
 /// What a task must be to be due here, whatever its gate.
-const IS_DUE: &str = "claimed_by IS NULL AND bad IS NULL AND wake_at < $4
-    AND ($5::text[] IS NULL OR name = ANY($5)) AND ($6::text[] IS NULL OR queue = ANY($6))
-    AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
-    AND NOT name = ANY($8::text[]) AND NOT queue = ANY($9::text[])";
+const IS_DUE: &str = "claimed_by IS NULL AND bad IS NULL AND wake_at < $3
+    AND ($4::text[] IS NULL OR name = ANY($4)) AND ($5::text[] IS NULL OR queue = ANY($5))
+    AND ($6::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
+    AND NOT name = ANY($7::text[]) AND NOT queue = ANY($8::text[])";
 
 const COLUMNS: &str = "uid, run, seq, wake_at, queue, name, priority, gate";
 
 /// Where nothing more is to be said about a task than that it waits.
 const WAITS: &str = "t.claimed_by IS NULL AND t.bad IS NULL";
 
-/// The query for due tasks where something is paused, or not every gate's are looked for.
+/// The query for due tasks.
+///
+/// A *place* is a part of an index that is read in the order of time: a shard, of one queue or of
+/// one gate where that is asked for. What is earliest in all of them is found by reading little
+/// more than that:
+///
+/// | it reads | of which places |
+/// |---|---|
+/// | the first row | of all |
+/// | an even share of what is asked for, and a little more | of those that have any |
+/// | what follows | of those whose share is all among the earliest: there may be more in it |
+///
+/// Of tasks that are spread over shards as uids are, at most two rows are read for each that is
+/// found; three where most of them are in one shard.
+///
+/// What is asked for apart (so many of each gate) is a *line*, which is shared out by itself.
 pub(super) fn due_tasks_sql(runnable: &Runnable) -> String {
-    let (places, of_queue) = match runnable.queues {
-        Some(_) => (
+    let of_queue = if runnable.queues.is_some() { "AND t.queue = p.queue" } else { "" };
+    let of_gate = if runnable.gates == GateScope::All { "" } else { "AND t.gate = p.gate" };
+    format!(
+        "WITH RECURSIVE {heads},
+         shared AS (
+             SELECT *, most::float8 / count(*) OVER (PARTITION BY line) AS even FROM heads),
+         places AS (SELECT *, ceil(even + sqrt(even))::bigint AS part FROM shared),
+         early AS MATERIALIZED (
+             SELECT p.shard, p.queue AS of_queue, p.gate AS of_gate, p.line, p.most, p.part, t.*,
+                    row_number() OVER (PARTITION BY p.line ORDER BY t.wake_at) AS nth,
+                    count(*) OVER place AS count, max(t.wake_at) OVER place AS last
+             FROM places p CROSS JOIN LATERAL (
+                 SELECT {COLUMNS} FROM @task t WHERE {of_place} AND {IS_DUE}
+                 ORDER BY t.wake_at LIMIT p.part) AS t
+             WINDOW place AS (PARTITION BY p.shard, p.queue, p.gate)),
+         enough AS (SELECT line, wake_at FROM early WHERE nth = most),
+         judged AS (
+             SELECT e.*, n.wake_at AS enough,
+                    e.count = e.part AND (n.wake_at IS NULL OR e.last < n.wake_at) AS is_cut
+             FROM early e LEFT JOIN enough n ON n.line = e.line),
+         cut AS (
+             SELECT DISTINCT shard, of_queue AS queue, of_gate AS gate, line, most, last, enough
+             FROM judged WHERE is_cut),
+         found AS (
+             SELECT {COLUMNS}, line, most FROM judged WHERE NOT is_cut OR wake_at < last
+             UNION ALL
+             SELECT t.*, p.line, p.most FROM cut p CROSS JOIN LATERAL (
+                 SELECT {COLUMNS} FROM @task t WHERE {of_place} AND {IS_DUE}
+                   AND t.wake_at >= p.last AND t.wake_at <= coalesce(p.enough, $3)
+                 ORDER BY t.wake_at LIMIT p.most) AS t)
+         SELECT {COLUMNS} FROM (
+             SELECT *, row_number() OVER (PARTITION BY line ORDER BY wake_at, uid, seq) AS nth
+             FROM found) AS t
+         WHERE nth <= most ORDER BY wake_at, gate, uid, seq LIMIT $2",
+        heads = heads(runnable, of_queue),
+        of_place = format!("t.shard = p.shard {of_queue} {of_gate}"),
+    )
+}
+
+/// The places that have due tasks.
+fn heads(runnable: &Runnable, of_queue: &str) -> String {
+    let areas = match runnable.queues {
+        Some(_) => {
             "SELECT s.shard, q.queue FROM unnest($1::smallint[]) AS s(shard)
-             CROSS JOIN (SELECT DISTINCT queue FROM unnest($6::text[]) AS u(queue)) AS q",
-            "AND t.queue = p.queue",
-        ),
-        None => ("SELECT s.shard, NULL::text FROM unnest($1::smallint[]) AS s(shard)", ""),
+             CROSS JOIN (SELECT DISTINCT queue FROM unnest($5::text[]) AS u(queue)) AS q"
+        }
+        None => "SELECT s.shard, NULL::text FROM unnest($1::smallint[]) AS s(shard)",
     };
-    let places = format!("places(shard, queue) AS ({places})");
-    let order = "ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
-    match runnable.gates {
+    let first = |of_gate: &str| {
+        format!(
+            "CROSS JOIN LATERAL (
+                 SELECT 1 FROM @task t
+                 WHERE t.shard = p.shard {of_queue} {of_gate} AND {WAITS} AND t.wake_at < $3
+                 ORDER BY t.wake_at LIMIT 1) AS f"
+        )
+    };
+    let heads = match runnable.gates {
         GateScope::All => format!(
-            "WITH {places} SELECT t.* FROM places p CROSS JOIN LATERAL (
-                 SELECT {COLUMNS} FROM @task t WHERE t.shard = p.shard {of_queue} AND {IS_DUE}
-                 ORDER BY t.wake_at LIMIT $2) AS t
-             {order}"
+            "SELECT p.shard, p.queue, NULL::text AS gate, '' AS line, $2 AS most FROM areas p {}",
+            first("")
         ),
-        GateScope::Except(_) => format!(
-            "WITH RECURSIVE {places}, {}
-             SELECT t.* FROM gates p CROSS JOIN LATERAL (
-                 SELECT {COLUMNS} FROM @task t
-                 WHERE t.shard = p.shard {of_queue} AND t.gate = p.gate AND {IS_DUE}
-                 ORDER BY t.wake_at LIMIT $2) AS t
-             WHERE p.wake_at < $4 AND NOT p.gate = ANY($10)
-             {order}",
-            gates_of("places", of_queue)
-        ),
+        GateScope::Except(_) => "SELECT p.shard, p.queue, p.gate, '' AS line, $2 AS most
+             FROM gates p WHERE p.wake_at < $3 AND NOT p.gate = ANY($9)"
+            .to_string(),
         GateScope::Only(_) => format!(
-            "WITH {places} SELECT {COLUMNS} FROM (
-                 SELECT t.*, g.most, row_number() OVER (
-                     PARTITION BY g.gate ORDER BY t.wake_at, t.uid, t.seq) AS place
-                 FROM places p CROSS JOIN unnest($10::text[], $11::bigint[]) AS g(gate, most)
-                 CROSS JOIN LATERAL (
-                     SELECT {COLUMNS} FROM @task t
-                     WHERE t.shard = p.shard {of_queue} AND t.gate = g.gate AND {IS_DUE}
-                     ORDER BY t.wake_at LIMIT least($2, g.most)) AS t) AS t
-             WHERE place <= most {order}"
+            "SELECT p.shard, p.queue, p.gate, p.gate AS line, least($2, p.most) AS most
+             FROM (SELECT a.*, g.* FROM areas a
+                   CROSS JOIN unnest($9::text[], $10::bigint[]) AS g(gate, most)) AS p {}",
+            first("AND t.gate = p.gate")
         ),
-    }
+    };
+    let gates = match runnable.gates {
+        GateScope::Except(_) => format!("{}, ", gates_of("areas", of_queue)),
+        _ => String::new(),
+    };
+    format!("areas(shard, queue) AS ({areas}), {gates}heads AS ({heads})")
 }
 
 /// The gates that tasks wait behind in each of some places, and when the first task there is due.
@@ -208,61 +260,100 @@ mod tests {
     /// many it answers with.
     async fn rows_read(pool: &Pool, runnable: &Runnable, limit: i64) -> (u64, u64) {
         let shards_of = shards(&Shard::all().collect::<Vec<_>>()).collect::<Vec<_>>();
-        let sql = format!("EXPLAIN (ANALYZE, TIMING OFF) {}", due_tasks_sql(runnable));
-        let statement = Statement::rows("explain", sql)
+        let read = "(SELECT sum(pg_stat_get_xact_tuples_returned(relation)) FROM (
+             SELECT indexrelid::oid FROM pg_index WHERE indrelid = '@task'::regclass
+             UNION ALL SELECT '@task'::regclass::oid) AS t(relation))";
+        let sql = format!(
+            "WITH before AS MATERIALIZED (SELECT {read} AS read),
+                  answer AS MATERIALIZED (
+                      SELECT count(*) AS found FROM ({}) AS t
+                      WHERE (SELECT read FROM before) IS NOT NULL)
+             SELECT found, (CASE WHEN found >= 0 THEN {read} END
+                            - (SELECT read FROM before))::bigint FROM answer",
+            due_tasks_sql(runnable)
+        );
+        let statement = Statement::rows("count what is read", sql)
             .shards(shards_of.into_iter())
-            .big(limit)
             .big(limit)
             .big(1_000_000)
             .names(&runnable.activities)
             .names(&runnable.queues)
             .names(&runnable.provides);
         let statement = with_scope(statement, &runnable.paused, &runnable.gates);
-        let plan = pool.ask(statement).await.unwrap();
-        let lines: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-        let (mut read, mut loops) = (0, 0);
-        for line in &lines {
-            if line.contains("->") {
-                loops = 0;
-            }
-            if line.contains(" on task") {
-                loops = number(line, "loops=");
-                // What is told is an average that is rounded.
-                read += (2 * number(line, "actual rows=") + 1) * loops / 2;
-            } else if line.contains("Rows Removed by") {
-                read += number(line, ": ") * loops;
-            }
-        }
-        (read, number(&lines[0], "actual rows="))
+        let counted = pool.ask(statement).await.unwrap();
+        let number = |index| counted[0].get::<_, i64>(index).unsigned_abs();
+        (number(1), number(0))
     }
 
-    fn number(line: &str, after: &str) -> u64 {
-        let text = line.split(after).nth(1).unwrap_or_default();
-        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().unwrap_or_default()
+    async fn store() -> PostgresStore {
+        let database = Server::shared().database().await;
+        let few = Options::default().lanes(1).readers(1);
+        PostgresStore::connect(&database.url(), few).await.unwrap()
+    }
+
+    /// Stores tasks, one for each of these numbers, with this shard, gate and time.
+    async fn store_tasks(pool: &Pool, most: u32, shard: &str, gate: &str, wake_at: &str) {
+        let sql = format!(
+            "INSERT INTO @task (shard, uid, run, seq, name, queue, gate, priority, policy,
+                                attempt, wake_at, progress)
+             SELECT {shard}, gen_random_uuid(), 1, 1, 'charge', 'default', {gate}, 0, 'p', 0,
+                    {wake_at}, '{{}}'
+             FROM generate_series(1, {most}) AS n"
+        );
+        pool.ask(Statement::rows("insert", sql)).await.unwrap();
+        pool.ask(Statement::rows("analyze", "ANALYZE @task")).await.unwrap();
+    }
+
+    fn only(gate: &str, most: usize) -> GateScope {
+        GateScope::Only([(gate.to_string(), most)].into())
+    }
+
+    fn except(gate: &str) -> GateScope {
+        GateScope::Except([gate.to_string()].into())
     }
 
     #[test]
     async fn a_scan_reads_at_most_two_rows_for_each_that_it_answers_with() {
-        let database = Server::shared().database().await;
-        let few = Options::default().lanes(1).readers(1);
-        let store = PostgresStore::connect(&database.url(), few).await.unwrap();
+        let store = store().await;
         let pool = &store.inner.readers;
-        let sql = "INSERT INTO @task (shard, uid, run, seq, name, queue, gate, priority, policy,
-                                      attempt, wake_at, progress)
-             SELECT n % 256, gen_random_uuid(), 1, 1, 'charge', 'default',
-                    CASE WHEN n <= 20000 THEN 'stripe' ELSE 'charge' END, 0, 'p', 0, n, '{}'
-             FROM generate_series(1, 22000) AS n";
-        pool.ask(Statement::rows("insert", sql)).await.unwrap();
-        let gates = GateScope::Except(["stripe".to_string()].into());
-        let runnable = Runnable { gates, ..Runnable::default() };
+        let gate = "CASE WHEN n <= 20000 THEN 'stripe' ELSE 'charge' END";
+        store_tasks(pool, 22_000, "n % 256", gate, "n").await;
+        let runnable = Runnable { gates: except("stripe"), ..Runnable::default() };
         let (read, found) = rows_read(pool, &runnable, 10_000).await;
         assert_eq!(found, 2_000);
-        println!("{read} rows read for {found}");
         assert!(read <= 2 * found, "{read} rows read for {found}");
-        let gates = GateScope::Only([("stripe".to_string(), 500)].into());
-        let (read, found) = rows_read(pool, &Runnable { gates, ..Runnable::default() }, 2).await;
-        // Of each shard no more than is asked for, as rounded here.
-        assert!(found == 2 && read <= 3 * 256, "{read} rows read for {found}");
+        let runnable = Runnable { gates: only("stripe", 500), ..Runnable::default() };
+        let (read, found) = rows_read(pool, &runnable, 2).await;
+        // The first of each shard, twice, and hardly any more.
+        assert!(found == 2 && read <= 2 * 256 + 2, "{read} rows read for {found}");
+    }
+
+    #[test]
+    async fn a_long_queue_is_read_no_further_than_is_asked_for_however_its_shards_differ() {
+        // As uids are; in a few shards; and most in one of them, of which no even share is enough.
+        let shards = [
+            ("hashint4(n) & 255", 2),
+            ("hashint4(n) & 31", 2),
+            ("CASE WHEN n % 4 = 0 THEN hashint4(n) & 255 ELSE 7 END", 3),
+        ];
+        for (shard, most_of_each) in shards {
+            let store = store().await;
+            let pool = &store.inner.readers;
+            let gate = "CASE WHEN n % 50 = 0 THEN 'shut' ELSE 'charge' END";
+            store_tasks(pool, 51_000, shard, gate, "(hashint4(n + 1) & 65535) * 10").await;
+            for limit in [10_000, 1_000] {
+                let most = usize::try_from(limit).unwrap();
+                for gates in [GateScope::All, except("shut"), only("charge", most)] {
+                    let runnable = Runnable { gates: gates.clone(), ..Runnable::default() };
+                    let (read, found) = rows_read(pool, &runnable, limit).await;
+                    assert_eq!(found, limit.unsigned_abs(), "{shard}, {gates:?}");
+                    // In each shard the search for gates lands on the one that is left out.
+                    let landings = if gates == except("shut") { 256 } else { 0 };
+                    let most = most_of_each * found + landings;
+                    eprintln!("{shard}, {gates:?}: {read} rows read for {found}");
+                    assert!(read <= most, "{shard}, {gates:?}: {read} read for {found}");
+                }
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow, TaskRow,
 };
-use resurgam_store::{Error, GateScope, Result, Runnable};
+use resurgam_store::{Error, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::gates::{due_tasks_sql, with_scope};
@@ -19,30 +19,6 @@ use crate::pool::Pool;
 use crate::statement::{Statement, shard_of};
 
 /// Each shard is read along its index and no further than its part; only what is left is sorted.
-const DUE_TASKS: &str = "
-    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority, t.gate
-    FROM unnest($1::smallint[]) AS s(shard)
-    CROSS JOIN LATERAL (
-        SELECT uid, run, seq, wake_at, queue, name, priority, gate FROM @task
-        WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $4
-          AND ($5::text[] IS NULL OR name = ANY($5)) AND $6::text[] IS NULL
-          AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
-        ORDER BY wake_at, gate LIMIT $2) AS t
-    ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
-
-/// Due tasks of some queues: what is in others is not even looked at. A queue may be named twice.
-const DUE_TASKS_OF: &str = "
-    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority, t.gate
-    FROM unnest($1::smallint[]) AS s(shard)
-    CROSS JOIN (SELECT DISTINCT queue FROM unnest($6::text[]) AS u(queue)) AS q
-    CROSS JOIN LATERAL (
-        SELECT uid, run, seq, wake_at, queue, name, priority, gate FROM @task
-        WHERE shard = s.shard AND queue = q.queue AND claimed_by IS NULL AND bad IS NULL
-          AND wake_at < $4 AND ($5::text[] IS NULL OR name = ANY($5))
-          AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
-        ORDER BY wake_at LIMIT $2) AS t
-    ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
-
 const DUE_DEADLINES: &str = "
     SELECT t.uid, t.run, t.seq, t.deadline_at
     FROM unnest($1::smallint[]) AS s(shard)
@@ -78,21 +54,15 @@ pub(crate) async fn due_tasks(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let due = |due: Statement<'static>| {
-        due.big(before.as_millis())
-            .names(&runnable.activities)
-            .names(&runnable.queues)
-            .names(&runnable.provides)
-    };
     let what = "look for tasks that are due";
-    let rows = if runnable.gates != GateScope::All || !runnable.paused.is_empty() {
-        let due = |statement| with_scope(due(statement), &runnable.paused, &runnable.gates);
-        in_parts(pool, what, &due_tasks_sql(runnable), among, limit, due).await?
-    } else if runnable.queues.is_some() {
-        in_parts(pool, what, DUE_TASKS_OF, among, limit, due).await?
-    } else {
-        in_parts(pool, what, DUE_TASKS, among, limit, due).await?
-    };
+    let due = Statement::rows(what, due_tasks_sql(runnable))
+        .shards(shards(among))
+        .big(whole(limit as u64))
+        .big(before.as_millis())
+        .names(&runnable.activities)
+        .names(&runnable.queues)
+        .names(&runnable.provides);
+    let rows = pool.ask_widely(with_scope(due, &runnable.paused, &runnable.gates)).await?;
     all(&rows, what, |row| decode::due_task(&row))
 }
 

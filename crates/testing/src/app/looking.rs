@@ -42,6 +42,12 @@ impl TestApp {
         self.recipe().counts.of(activity)
     }
 
+    /// How often anything woke up because the time had come for it.
+    #[doc(hidden)]
+    pub fn wakes(&self) -> u64 {
+        self.0.clock.jumps()
+    }
+
     /// How many commits were made.
     pub fn commits(&self) -> u64 {
         self.0.faults.commits()

@@ -112,13 +112,35 @@ async fn an_outage_uses_up_nobodys_attempts() {
          696s shut: a probe failed
          721s shut: a probe failed
          726s ramping: the probes succeeded
-         734s flowing: no call is overdue
+         733s flowing: no call is overdue
         115 calls in vain, 215 in all
     "#]]
     .assert_eq(&told);
     for order in 0..100 {
         let instance = app.client().instance::<u32>(&format!("order-{order}")).await.unwrap();
         assert_eq!(instance.unwrap().result().await.unwrap(), order);
+    }
+}
+
+#[test]
+async fn a_ramp_that_nobody_waits_behind_is_over_although_the_last_calls_failed() {
+    let (app, bank) = app(Gate::new().breaker(breaker().min_calls(3).probes(1)));
+    let app = app.start().await;
+    bank.is_down(true);
+    submit(&app, 0..3).await;
+    app.advance(4 * SECOND).await;
+    assert_eq!(standing(&app).await, Standing::Shut);
+    bank.is_down(false);
+    // One call probes and succeeds; the others fail in the ramp, and nothing comes after them.
+    app.advance(Duration::from_millis(1_250)).await;
+    assert_eq!(standing(&app).await, Standing::Ramping);
+    bank.is_down(true);
+    app.advance(Duration::from_millis(1_500)).await;
+    assert_eq!((bank.count(), standing(&app).await), (6, Standing::Flowing));
+    bank.is_down(false);
+    for order in 0..3 {
+        let instance = app.instance::<u32>(&format!("order-{order}")).await.unwrap();
+        assert_eq!(instance.result().await.unwrap(), order);
     }
 }
 
@@ -355,6 +377,104 @@ async fn who_waits_in_vain_for_a_call_behind_a_shut_gate_is_told_which() {
     app.client().shut_gate("charge").await.unwrap();
     let run = app.submit("order-0", charge(0)).await.unwrap();
     let _never = run.result().await;
+}
+
+#[test]
+#[should_panic(expected = "nothing is due: charge of order-0 is paused")]
+async fn who_waits_in_vain_for_a_paused_call_is_told_which() {
+    let (app, bank) = app(Gate::new());
+    let app = app.start().await;
+    bank.is_down(true);
+    let run = app.submit("order-0", charge(0)).await.unwrap();
+    app.advance(SECOND).await;
+    let paused = app.client().call("order-0", "charge#2").pause().by("ana").await.unwrap();
+    assert!(paused.changed());
+    let _never = run.result().await;
+}
+
+#[test]
+async fn a_shut_gate_wakes_once_when_it_probes() {
+    let hour = 60 * MINUTE;
+    let gate = Gate::new().breaker(breaker().shut(hour, hour));
+    let (idle, _) = app(gate.clone());
+    let (app, bank) = app(gate);
+    let (idle, app) = (idle.start().await, app.start().await);
+    bank.is_down(true);
+    submit(&app, 0..100).await;
+    // By then all that were tried are due again, and nobody tidies up any more.
+    for app in [&app, &idle] {
+        app.advance(2 * MINUTE).await;
+    }
+    assert_eq!((bank.count(), standing(&app).await), (100, Standing::Shut));
+    bank.is_down(false);
+    let (commits, before) = (app.commits(), [app.wakes(), idle.wakes()]);
+    for app in [&app, &idle] {
+        app.advance(hour - 2 * MINUTE - SECOND).await;
+    }
+    // It wakes as often as an app that has nothing to do, and writes nothing.
+    let wakes = [app.wakes() - before[0], idle.wakes() - before[1]];
+    assert_eq!((wakes[0], app.commits() - commits), (wakes[1], 0));
+    app.advance(2 * SECOND).await;
+    assert_eq!(standing(&app).await, Standing::Ramping);
+    assert!(bank.count() >= 103, "{}", bank.count());
+}
+
+const HASTY: RetryPolicy = POLICY.max_elapsed(Duration::from_secs(30));
+
+/// The bank has never heard of order 0.
+#[activity(gate = "charge", retry = HASTY)]
+async fn hasty(ctx: ActivityContext, order: u32) -> Result<u32, Failure> {
+    let bank = ctx.state::<Arc<Bank>>();
+    bank.came.lock().unwrap().push((ctx.now(), order));
+    match bank.is_down.load(Ordering::SeqCst) || order == 0 {
+        true => Err(Failure::of_type("BankDown", "no answer")),
+        false => Ok(order),
+    }
+}
+
+#[test]
+async fn how_long_a_call_may_be_tried_is_asked_at_its_next_failure_behind_the_gate() {
+    let (app, bank) = app(Gate::new());
+    let app = app.activity(hasty).start().await;
+    bank.is_down(true);
+    let lost = app.submit("lost", hasty(0)).await.unwrap();
+    let paid = app.submit("paid", hasty(1)).await.unwrap();
+    app.advance(SECOND).await;
+    app.client().shut_gate("charge").await.unwrap();
+    app.advance(10 * MINUTE).await;
+    assert_eq!(bank.count(), 2);
+    bank.is_down(false);
+    app.client().auto_gate("charge").await.unwrap();
+    assert_eq!(paid.result().await.unwrap(), 1);
+    let failure = lost.failure().await;
+    assert_eq!((failure.why.as_deref(), failure.attempts), (Some("max_elapsed"), Some(2)));
+}
+
+#[test]
+async fn calls_come_back_through_the_ramp_when_nobody_has_worked_for_an_hour() {
+    let (app, bank) = app(Gate::new().breaker(breaker().min_calls(1_000)));
+    let app = app.start().await;
+    bank.is_down(true);
+    submit(&app, 0..100).await;
+    app.advance(SECOND).await;
+    assert_eq!((bank.count(), standing(&app).await), (100, Standing::Flowing));
+    app.stop_working().await;
+    bank.is_down(false);
+    app.advance(60 * MINUTE).await;
+    let began = app.now();
+    app.restart().await;
+    let mut told = String::new();
+    story(&app, 30, &mut told).await;
+    let second = |(at, _): &(Timestamp, u32)| at.since(began).as_secs();
+    let seconds: Vec<u64> = bank.came().iter().skip(100).map(second).collect();
+    let counts = (0..8).map(|second| seconds.iter().filter(|at| **at == second).count());
+    writeln!(told, "{:?} of {}", counts.collect::<Vec<_>>(), seconds.len()).unwrap();
+    expect![[r#"
+         202s ramping: calls are overdue because nobody worked for a while
+         209s flowing: no call is overdue
+        [10, 10, 12, 13, 15, 17, 19, 4] of 100
+    "#]]
+    .assert_eq(&told);
 }
 
 #[activity(gate = "charge", queue_timeout = MINUTE, total_timeout = 100 * SECOND)]
