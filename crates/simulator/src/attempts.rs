@@ -8,6 +8,7 @@ use resurgam_worker::node::{
     AttemptEnd, AttemptStart, FIRST_WAIT, Input, Order, TransactionRequest,
 };
 
+use crate::dependencies::key_of;
 use crate::host::{Arrived, Attempt, Host};
 use crate::program::Ends;
 use crate::world::{Happening, World};
@@ -47,7 +48,12 @@ impl World {
         if !host.is_unaware {
             self.database.promises.has_key(start.call, start.key);
         }
-        let attempt = Host::attempt(start);
+        let mut attempt = Host::attempt(start);
+        // One that runs once more by itself is behind the gate of its activity.
+        let task = self.database.model.tasks_of(&[start.call]);
+        let gate = task.first().map(|task| task.gate.as_str());
+        let is_behind = |number: &usize| gate.is_none_or(|gate| gate == key_of(*number));
+        attempt.dependency = attempt.dependency.filter(is_behind);
         let beats = attempt.script.beats.map(Duration::from_millis);
         host.attempts.insert(start.token, attempt);
         let token = start.token;
@@ -105,7 +111,7 @@ impl World {
             return self.moment(number, token, CLEANING_UP, Moment::Ends);
         }
         if let Some(dependency) = dependency {
-            self.check_concurrency(number, key, dependency);
+            self.check_concurrency(key, dependency);
         }
         self.moment(number, token, Duration::from_millis(script.takes), Moment::Ends);
         if let Some(beats) = script.beats {

@@ -4,18 +4,22 @@
 use std::time::Duration;
 
 use resurgam_core::action::{Action, RedriveCall, Reset, ResetTo};
-use resurgam_core::{Failure, Payload, Seq};
+use resurgam_core::{CallKey, Failure, Payload, Seq};
 use resurgam_store::model::ShardSet;
-use resurgam_store::rows::{InstanceFilter, Status};
+use resurgam_store::rows::{InstanceFilter, PolicyOverride, Status};
 use resurgam_store::{
     BulkRow, BulkWrite, CallCursor, CallFilter, CallStatus, DeadLetter, DeadLetterFilter,
     GateWrite, LetterState, LetterWrite, Settled,
 };
-use resurgam_worker::node::{Reply, Request};
-use resurgam_worker::{BulkCounts, BulkOptions, BulkTarget, LetterFilter, RunFilter};
+use resurgam_worker::node::Request;
+use resurgam_worker::{
+    BulkCounts, BulkOptions, BulkTarget, LetterFilter, Redrive, Result, RunFilter, StartOptions,
+    Started, redriven_id, submit,
+};
 use serde::Serialize;
 
 use crate::program::{Maker, OTHER_QUEUE, WORK};
+use crate::users::{Answer, Answers, Told};
 use crate::world::World;
 
 /// Something that operators want to have stored, beside what they do to single calls and runs.
@@ -27,15 +31,71 @@ pub(crate) enum Order {
     Discard(LetterWrite),
     /// A gate is set by hand, or a kind of calls is paused or resumed.
     Gate(GateWrite),
+    /// A policy is set for all calls of an activity, or removed.
+    Policy(PolicyOverride),
+    /// The activity of a dead letter runs once more by itself.
+    RunAgain(RunAgain),
+}
+
+/// An activity that is to run once more by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct RunAgain {
+    /// The call that was given up.
+    pub(crate) call: CallKey,
+    /// What its workflow is started with.
+    pub(crate) input: Payload,
+    /// Where it runs.
+    pub(crate) queue: String,
+    /// After how long.
+    pub(crate) delay_ms: Option<u64>,
+}
+
+impl RunAgain {
+    /// What makes the call of a letter again, with the policy that it had.
+    fn of(letter: &DeadLetter, policy: Option<String>, delay_ms: Option<u64>) -> Option<Self> {
+        let bare = submit::call_of(letter.activity.clone(), &letter.input, policy);
+        let input = bare.and_then(|bare| bare.encoded()).ok()?;
+        Some(RunAgain { call: letter.call, input, queue: letter.queue.clone(), delay_ms })
+    }
+
+    fn options(self) -> (StartOptions, Payload) {
+        let redrives = Redrive { call: self.call, by: "ana".to_string(), reason: None };
+        let mut options = StartOptions {
+            id: redriven_id(self.call),
+            queue: Some(self.queue),
+            redrives: Some(Box::new(redrives)),
+            ..StartOptions::default()
+        };
+        options.settings.delay_ms = self.delay_ms;
+        (options, self.input)
+    }
 }
 
 impl Order {
-    /// What a process is asked for.
-    pub(crate) fn request(self, reply: Reply<()>) -> Request {
+    /// What a process is asked for; who asked is told under this number.
+    pub(crate) fn request(self, answers: &Answers, asked: u64) -> Request {
+        let told = answers.clone();
+        let tell = move |answer| {
+            told.push(Told { user: 0, asked, answer: Answer::Acted(answer) });
+        };
         match self {
-            Order::Bulk(write) => Request::Bulk { write: Box::new(write), reply },
-            Order::Gate(write) => Request::WriteGates { writes: vec![write], reply },
-            Order::Discard(letter) => Request::SettleLetter { letter: Box::new(letter), reply },
+            Order::Bulk(write) => {
+                Request::Bulk { write: Box::new(write), reply: answers.reply(tell) }
+            }
+            Order::Gate(write) => {
+                Request::WriteGates { writes: vec![write], reply: answers.reply(tell) }
+            }
+            Order::Discard(letter) => {
+                Request::SettleLetter { letter: Box::new(letter), reply: answers.reply(tell) }
+            }
+            Order::Policy(row) => {
+                Request::SetPolicy { row: Box::new(row), reply: answers.reply(tell) }
+            }
+            Order::RunAgain(again) => {
+                let (options, input) = again.options();
+                let reply = answers.reply(move |answer: Result<Started>| tell(answer.map(|_| ())));
+                Request::Start { workflow: submit::NAME.to_string(), input, options, reply }
+            }
         }
     }
 }
@@ -80,7 +140,7 @@ impl World {
 
     fn some_bulk_action(&mut self) -> Action {
         let (reset, other) = (self.random.one_in(3), self.random.one_in(3));
-        match self.random.below(18) {
+        match self.random.below(21) {
             0..=3 => Action::Retry { reset, due: None },
             4..=5 => Action::Pause { clock_runs: other },
             6..=8 => Action::Resume { reset, due: None },
@@ -95,6 +155,8 @@ impl World {
                 Action::Redrive(RedriveCall { call: Seq::RUN, new_key: other, delay_ms: None })
             }
             16 => Action::Discard,
+            17..=18 => Action::RedriveAsNew,
+            19 => Action::Restart,
             _ => Action::Reset(Reset { even_if_undone: other, ..Reset::to(ResetTo::LastFailure) }),
         }
     }
@@ -113,6 +175,7 @@ impl World {
             Action::PauseRun { .. } => vec![Status::Running, Status::Blocked],
             Action::ResumeRun => vec![Status::Paused],
             Action::Reset(_) => vec![Status::Failed],
+            Action::Restart => vec![Status::Completed, Status::Failed, Status::Cancelled],
             _ => {
                 return BulkTarget::Calls(CallFilter {
                     ids,
@@ -146,7 +209,7 @@ impl World {
             }
         };
         // What cannot be taken back is done to few.
-        let is_final = matches!(action, Action::Fail { .. } | Action::Reset(_));
+        let is_final = matches!(action, Action::Fail { .. } | Action::Reset(_) | Action::Restart);
         let few = is_final || action.is_on_letter() || self.random.one_in(4);
         let spread = if self.random.one_in(2) { self.random.between(1, 20_000) } else { 0 };
         BulkOptions {
@@ -167,7 +230,12 @@ impl World {
         let filter = DeadLetterFilter { state, limit: 100, ..DeadLetterFilter::default() };
         let letters = self.database.model.dead_letters(&filter);
         let Some(letter) = self.random.pick(&letters).cloned() else { return };
-        match self.random.below(8) {
+        match self.random.below(10) {
+            8 => self.runs_again(&letter),
+            9 => {
+                self.runs_again(&letter);
+                self.redrives(&letter);
+            }
             0 => self.discards(&letter),
             1 => {
                 self.redrives(&letter);
@@ -185,6 +253,15 @@ impl World {
             delay_ms: self.random.one_in(3).then(|| self.random.between(1, 10_000)),
         };
         self.wants(letter.call.run.call(Seq::RUN), Action::Redrive(redrive));
+    }
+
+    /// An operator has the activity of a letter run once more by itself.
+    fn runs_again(&mut self, letter: &DeadLetter) {
+        self.counts.note("letter redriven as new");
+        let policy = self.database.model.policy(&letter.policy).map(|row| row.text);
+        let delay = self.random.one_in(3).then(|| self.random.between(1, 10_000));
+        let again = RunAgain::of(letter, policy, delay);
+        again.into_iter().for_each(|again| self.orders(Order::RunAgain(again)));
     }
 
     fn discards(&mut self, letter: &DeadLetter) {
@@ -214,6 +291,7 @@ impl World {
         for (what, count) in promises.at_gates() {
             self.counts.note_all(what, count);
         }
+        self.counts.note_all("letter redriven as new in the end", promises.letters_run_again());
         let (redriven, discarded) = promises.settled_letters();
         (0..redriven).for_each(|_| self.counts.note("letter redriven in the end"));
         (0..discarded).for_each(|_| self.counts.note("letter discarded in the end"));

@@ -93,7 +93,7 @@ impl Database {
         }
         let results = self.model.commit_if(writer, batch, &wanted)?;
         if wanted(&results) {
-            self.promises.committed(&self.model, batch, &results);
+            self.promises.committed(&self.model, (batch, &results), self.now);
             self.news.committed |= self.is_news(writer, batch);
         }
         Ok(results)

@@ -4,14 +4,18 @@
 use std::time::Duration;
 
 use resurgam_core::gate::{Breaker, Budget, Gate, KeyPattern, Rate};
-use resurgam_core::{CallKey, Failure};
+use resurgam_core::{CallKey, Failure, Shard};
 use resurgam_store::rows::TaskRow;
 use resurgam_store::{ByHand, GateWrite, HandState, Hold, HoldKind};
 
 use crate::bulk::Order;
 use crate::program::{OTHER_QUEUE, WORK};
+use crate::promises::LateClaim;
 use crate::random::Random;
 use crate::world::{Event, World};
+
+/// How soon a node has heard what others decided, once nothing keeps it from that.
+const HEARD_AGAIN: Duration = Duration::from_secs(3);
 
 /// What the calls of a dependency meet.
 #[derive(Debug)]
@@ -106,19 +110,62 @@ impl World {
         (0..self.dependencies.len()).any(|number| key_of(number) == task.gate)
     }
 
-    /// No more attempts run behind a gate in a process than it lets. Those count that have a slot.
-    pub(crate) fn check_concurrency(&mut self, place: usize, call: CallKey, dependency: usize) {
+    /// No more attempts run behind a gate than it lets, in all processes together that may work:
+    /// what one does that is taken for dead comes on top. Those count that have a slot.
+    pub(crate) fn check_concurrency(&mut self, call: CallKey, dependency: usize) {
         let most = self.dependencies.get(dependency).and_then(|known| known.gate.concurrency);
-        let (Some(most), Some(host)) = (most, self.hosts[place].host.as_ref()) else { return };
-        let has_slot = |token: &u64| !host.asks.values().any(|asking| asking == token);
-        let running = host.attempts.iter().filter(|(token, attempt)| {
-            attempt.dependency == Some(dependency) && attempt.works() && has_slot(token)
+        let Some(most) = most else { return };
+        let hosts = self.hosts.iter().filter_map(|place| place.host.as_ref());
+        let working = hosts.filter(|host| !host.is_unaware && self.at(host).may_begin);
+        let running = working.map(|host| {
+            let has_slot = |token: &u64| !host.asks.values().any(|asking| asking == token);
+            let attempts = host.attempts.iter().filter(|(token, attempt)| {
+                attempt.dependency == Some(dependency) && attempt.works() && has_slot(token)
+            });
+            attempts.count()
         });
-        let running = running.count();
-        if running > most as usize {
+        let running: Vec<usize> = running.filter(|count| *count > 0).collect();
+        let (all, processes) = (running.iter().sum::<usize>(), running.len());
+        if all == most as usize && processes > 1 {
+            self.counts.note("gate is full of attempts of several processes");
+        }
+        if all > most as usize {
             let key = key_of(dependency);
-            let what = format!("{running} attempts run behind {key}, which lets {most}");
-            self.database.promises.breaks(call.run.uid, what);
+            let what = format!("{all} attempts run behind {key} in {processes} processes");
+            self.database.promises.breaks(call.run.uid, format!("{what}, and it lets {most}"));
+        }
+    }
+
+    /// Claims behind a gate that is shut are excused where something kept their node from reading
+    /// that.
+    pub(crate) fn check_late_claims(&mut self) {
+        for LateClaim { uid, node, at, probes, what } in self.database.promises.take_late_claims() {
+            let mut holdings = self.database.model.holdings();
+            let decides = |(shard, holder, _): (Shard, Option<&str>, i64)| {
+                shard == GateWrite::DECIDER && holder == Some(node.as_str())
+            };
+            if probes && holdings.any(decides) {
+                continue;
+            }
+            let mut hosts = self.hosts.iter().filter_map(|place| place.host.as_ref());
+            let host = hosts.find(|host| host.node.name() == node);
+            let ago = self.database_time().since(at);
+            let claimed = self.timeline.now().saturating_sub(ago);
+            // Who is not there any more began nothing.
+            let Some(host) = host else { continue };
+            let hears_late = host.hears_since.is_some_and(|since| claimed < since + HEARD_AGAIN);
+            // What it has a share of lapses, whether it hears of anything or not.
+            let is_excused = hears_late && !probes;
+            if !is_excused && !host.is_unaware {
+                self.database.promises.breaks(uid, what);
+            }
+        }
+    }
+
+    /// Something keeps a process from hearing what others have decided, until then.
+    pub(crate) fn hears_late(&mut self, number: usize, until: Duration) {
+        if let Some(host) = self.hosts[number].host.as_mut() {
+            host.hears_since = host.hears_since.max(Some(until));
         }
     }
 

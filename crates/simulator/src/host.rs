@@ -68,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) paused_until: Option<Duration>,
     /// The database went back in time, and it has not noticed.
     pub(crate) is_unaware: bool,
+    /// Since when nothing keeps it from hearing what others have decided, if something did.
+    pub(crate) hears_since: Option<Duration>,
     /// When it is going to look at the time, if it is.
     pub(crate) wakes_at: Option<Duration>,
     /// What it waits for while it sleeps, unless shards move.
@@ -231,6 +233,7 @@ impl Host {
             asked: 0,
             paused_until: None,
             is_unaware: false,
+            hears_since: None,
             wakes_at: None,
             nap: None,
             given_back: Arc::default(),

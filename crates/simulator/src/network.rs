@@ -14,6 +14,9 @@ use crate::world::{Event, Happening, World};
 /// How many messages out of a thousand usually fare badly, of each kind of fault.
 const BAD: u64 = 6;
 
+/// What takes longer keeps a process from hearing of something.
+const PROMPT: Duration = Duration::from_millis(100);
+
 /// A request on its way to the database.
 pub(crate) struct Sending {
     host: usize,
@@ -64,6 +67,7 @@ impl World {
             Fate::AnswerLost | Fate::Lost | Fate::Late => {
                 let given_up = self.random.delay(there, Duration::from_secs(2)) + there;
                 self.answer_after(given_up, (host, life), number, None, None);
+                self.hears_late(host, self.timeline.now() + given_up);
                 if fate == Fate::Lost {
                     return;
                 }
@@ -116,6 +120,13 @@ impl World {
     fn sleeps_no_longer(&mut self, number: usize, nap: u64) {
         let reply: Option<Reply> = Some(Box::new(()));
         self.answered(number, nap, reply);
+    }
+
+    /// What a process hears of takes so long.
+    fn hears_late_after(&mut self, number: usize, delay: Duration) {
+        if delay > PROMPT {
+            self.hears_late(number, self.timeline.now() + delay);
+        }
     }
 
     /// How long something takes to the database, or back.
@@ -196,6 +207,7 @@ impl World {
         }
         if !self.is_up || session != self.session || !is_done {
             let delay = self.one_way();
+            self.hears_late(host, self.timeline.now() + delay);
             return self.answer_after(delay, (host, life), number, None, None);
         }
         if writes {
@@ -207,7 +219,11 @@ impl World {
         let reply = Some(job(&mut self.database));
         self.database.is_busy = false;
         self.spread_news(Some(host));
+        self.check_late_claims();
         if let Fate::Answered(back) | Fate::Refused(back) = fate {
+            if !writes {
+                self.hears_late_after(host, back);
+            }
             self.answer_after(back, (host, life), number, reply, Some(session));
         }
     }
@@ -227,6 +243,7 @@ impl World {
             let mut delay = self.random.delay(Duration::from_millis(1), Duration::from_millis(30));
             if self.fares_badly(Fault::HintLate) {
                 delay = self.random.delay(delay, Duration::from_secs(5));
+                self.hears_late_after(number, delay);
             }
             self.plan_for(number, delay, Happening::Hint(news));
         }

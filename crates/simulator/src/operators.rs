@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::action::{Action, Reset, ResetTo};
+use resurgam_core::retry::Timeouts;
 use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Seq};
-use resurgam_store::rows::{ActionRequest, InstanceFilter, InstanceRow, Status, TaskRow};
+use resurgam_store::rows::{
+    ActionRequest, InstanceFilter, InstanceRow, PolicyOverride, Status, TaskRow,
+};
 use resurgam_worker::node::{Input, Request};
 use resurgam_worker::{Error, Result};
 
@@ -48,14 +51,34 @@ impl World {
     /// An operator does something to some call that is open, or to some instance.
     pub(crate) fn operator_acts(&mut self) {
         let Some(longest) = self.plan.operators.filter(|_| !self.is_calm()) else { return };
-        match self.random.below(8) {
-            0..=2 => self.operator_acts_on_call(),
-            3..=5 => self.operator_acts_on_run(),
-            6 => self.operator_runs_job(),
+        match self.random.below(17) {
+            0..=5 => self.operator_acts_on_call(),
+            6..=11 => self.operator_acts_on_run(),
+            12..=13 => self.operator_runs_job(),
+            14 => self.operator_sets_policy(),
             _ => self.operator_settles_letter(),
         }
         let lull = self.random.delay(Duration::from_millis(10), longest);
         self.timeline.after(lull, Event::Operator);
+    }
+
+    /// An operator sets a policy for all calls of the activity, or removes it.
+    fn operator_sets_policy(&mut self) {
+        let mut policy = Maker::new(self.taste, self.random.fork()).policy();
+        // Timeouts stay those of the calls, and are refused.
+        policy.timeouts = Timeouts::default();
+        let is_set = policy.check().is_ok() && self.random.one_in(2);
+        self.sets_policy(is_set.then(|| policy.to_stored()));
+    }
+
+    fn sets_policy(&mut self, policy: Option<String>) {
+        self.counts.note(match policy {
+            Some(_) => "policy of an activity set",
+            None => "policy of an activity removed",
+        });
+        let (activity, by, at) = (WORK.to_string(), "ana".to_string(), self.database_time());
+        let row = PolicyOverride { activity, policy, by, reason: None, at, revision: 0 };
+        self.orders(Order::Policy(row));
     }
 
     fn operator_acts_on_call(&mut self) {
@@ -86,6 +109,9 @@ impl World {
     /// Everything is to come to its end: what is paused goes on, or is ended by hand.
     pub(crate) fn operators_let_go_on(&mut self) {
         self.gates_go_on();
+        if self.database.model.policy_overrides().iter().any(|row| row.policy.is_some()) {
+            self.sets_policy(None);
+        }
         for row in self.open_instances() {
             let run = RunKey { uid: row.uid, run: row.run };
             match row.status {
@@ -207,15 +233,15 @@ impl World {
         let places = self.places();
         if let Some(place) = self.random.pick(&places).copied() {
             let told = self.answers.clone();
-            let reply = self.answers.reply(move |answer| {
-                told.push(Told { user: 0, asked: number, answer: Answer::Acted(answer) });
-            });
-            let act = |Wanted { call, request }| (call, Box::new(request));
-            let request = match (wanted.map(act), order) {
-                (Some((call, request)), _) => Request::Act { call, request, reply },
-                (None, Some(order)) => order.request(reply),
-                (None, None) => return,
+            let act = |Wanted { call, request }| Request::Act {
+                call,
+                request: Box::new(request),
+                reply: self.answers.reply(move |answer| {
+                    told.push(Told { user: 0, asked: number, answer: Answer::Acted(answer) });
+                }),
             };
+            let order = order.map(|order| order.request(&self.answers, number));
+            let Some(request) = wanted.map(act).or(order) else { return };
             self.arrived(place, Arrived::input(Input::Request(request)));
         }
         let patience = self.random.delay(Duration::from_secs(1), Duration::from_secs(30));
@@ -242,7 +268,12 @@ impl World {
 
     /// An operator hears that an order is stored, or was before.
     fn order_told(&mut self, number: u64, order: &Order, answer: &Result<()>) {
-        let is_trouble = |error: &Error| error.is_transient() || error.is_stopped();
+        let is_decided = |error: &Error| error.is_overtaken() || error.is_already_exists();
+        let is_trouble = |error: &Error| match order {
+            // The database may refuse a row of the start.
+            Order::RunAgain(_) => !is_decided(error),
+            _ => error.is_transient() || error.is_stopped(),
+        };
         if answer.as_ref().is_err_and(is_trouble) {
             // They ask again.
             return;
@@ -252,6 +283,8 @@ impl World {
             Order::Bulk(write) => promises.bulk_acknowledged(model, write, answer.is_ok()),
             // What holds is what the nodes read of it.
             Order::Gate(_) => {}
+            Order::Policy(row) => promises.policy_acknowledged(model, row),
+            Order::RunAgain(again) => promises.run_again_acknowledged(model, again.call),
             Order::Discard(letter) => promises.discard_acknowledged(model, letter.call()),
         }
         self.operators.orders.remove(&number);

@@ -74,16 +74,12 @@ impl Plan {
             _ => (4, 1 << random.between(0, 4)),
         };
         let all = wishes.faults.clone().unwrap_or(Fault::ALL.into_iter().collect());
-        let mut faults: BTreeSet<Fault> = all
+        let faults: BTreeSet<Fault> = all
             .into_iter()
             .filter(|_| random.one_in(one_in))
             .filter(|fault| sharing == Sharing::ManyNodes || fault.happens_on_a_file())
             .collect();
-        // What a gate promises to several nodes is not promised yet: one works.
-        let gates = if wishes.nodes.is_none() { dependencies::of_seed(seed) } else { Vec::new() };
-        let is_alone = !gates.is_empty();
-        let nodes = if is_alone { 1 } else { nodes };
-        faults.retain(|fault| !is_alone || *fault != Fault::Join);
+        let gates = dependencies::of_seed(seed);
         let instances = (trouble.as_secs() * density / 60) as usize + 1;
         let clients = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
         let schedules = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };

@@ -207,6 +207,7 @@ pub(crate) fn registry(is_new: bool, turns_elsewhere: bool) -> Registry {
     let mut added = registry.add_activity_definition(ActivityDefinition::of::<Work>(), &[]);
     let old = taken(WorkflowDefinition::of::<Program>());
     added = added.and_then(|()| registry.add_workflow_definition(old));
+    added = added.and_then(|()| resurgam_worker::submit::register(&mut registry));
     if is_new {
         let new = taken(WorkflowDefinition::of::<NewProgram>());
         added = added.and_then(|()| registry.add_workflow_definition(new));

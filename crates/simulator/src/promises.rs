@@ -31,11 +31,13 @@
 //! | a run that is to be undone does not complete | it ends |
 //! | a bulk job touches each call at most once, and its counts add up | it is written |
 //! | a bulk job ends when the faults stop | the end |
-//! | nothing begins behind a gate that is shut but probes | it is claimed, one process |
-//! | no more run behind a gate than it lets, in each process | an attempt begins |
+//! | nothing begins behind a gate that is shut but probes, once its node can know | it is claimed |
+//! | no more run behind a gate than it lets, in all processes that may work | an attempt begins |
 //! | what fails while a gate is not flowing is free | the ledger is written |
 //! | nobody waits behind a gate when everything is well | the end |
 //! | a dead letter is tried again at most once, and not when it was discarded | it is written |
+//! | what is set for an activity decides about its calls, their own policies otherwise | the ledger
+//! is written |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
 //! later.
@@ -46,6 +48,7 @@ mod gates;
 mod inbox;
 mod instances;
 mod letters;
+mod policies;
 mod retention;
 mod schedules;
 
@@ -64,9 +67,11 @@ use crate::program::{Call, call_of};
 use actions::ActionsSeen;
 use bulk::JobsSeen;
 use gates::GatesSeen;
+pub(crate) use gates::LateClaim;
 use inbox::InboxSeen;
 use instances::InstanceSeen;
 use letters::LettersSeen;
+use policies::PoliciesSeen;
 use retention::Swept;
 pub(crate) use retention::everything;
 use schedules::SchedulesSeen;
@@ -110,7 +115,12 @@ pub(crate) struct Promises {
     actions: ActionsSeen,
     jobs: JobsSeen,
     letters: LettersSeen,
+    /// How many of them were tried again by themselves.
+    run_again: u64,
     gates: GatesSeen,
+    policies: PoliciesSeen,
+    /// When the last batch was written, by the clock of the database.
+    written_at: Option<Timestamp>,
     /// A clock was set, and not every node may have heard of it.
     is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
@@ -125,6 +135,8 @@ struct CallSeen {
     key: Option<CallKey>,
     begun: BTreeSet<u32>,
     recorded: BTreeSet<u32>,
+    /// When the last of those was, by the clock of the database.
+    recorded_at: Option<Timestamp>,
     failures: u32,
     due: Option<Timestamp>,
     ended: bool,
@@ -173,15 +185,27 @@ impl Promises {
         self.violations.push(Violation { uid: uid.into(), what });
     }
 
-    /// A batch is in the database.
-    pub(crate) fn committed(&mut self, model: &Model, batch: &[Step], results: &[StepResult]) {
+    /// When the last batch was written, by the clock of the database.
+    fn now(&self) -> Timestamp {
+        self.written_at.unwrap_or(Timestamp::EPOCH)
+    }
+
+    /// A batch is in the database, by whose clock it is so late.
+    pub(crate) fn committed(
+        &mut self,
+        model: &Model,
+        (batch, results): (&[Step], &[StepResult]),
+        now: Timestamp,
+    ) {
         let written =
             batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
         written.clone().for_each(|(step, _)| self.notes_brought_back(step));
+        self.written_at = Some(now);
         for (step, _) in written {
+            self.policies_written(step);
             self.gates_written(step);
             self.written(step);
-            self.letters_written(step);
+            self.letters_written(model, step);
             self.instance_written(model, step);
             self.bulk_written(model, step);
             self.schedule_written(model, step);
@@ -397,17 +421,20 @@ impl Promises {
     /// A row of the ledger is written.
     fn recorded(&mut self, row: &AttemptRow) {
         let counts = self.counts_failure(row);
+        let is_decided_again = self.is_clock_in_doubt || self.policies_change();
         let call = self.calls.entry(row.call).or_default();
         let uid = row.call.run.uid;
         call.failures += u32::from(counts);
-        call.due = row.next_due().filter(|_| !self.is_clock_in_doubt);
+        call.due = row.next_due().filter(|_| !is_decided_again);
         let failures = call.failures;
         let is_new = call.recorded.insert(row.attempt);
-        let scripted = call.script.as_ref().map(|script| &script.policy);
         // One that was replaced may have decided about the attempt.
-        let policies = scripted.into_iter().chain(&call.policies);
-        let most: Option<Vec<u32>> = policies.map(most_attempts).collect();
+        let policies = self.calls.get(&row.call).map(|call| self.policies_of(call));
+        let policies = policies.unwrap_or_default();
+        let most: Option<Vec<u32>> = policies.into_iter().map(most_attempts).collect();
         let most = most.and_then(|most| most.into_iter().max());
+        let recorded_at = Some(self.now()).filter(|_| !self.is_clock_in_doubt);
+        self.calls.entry(row.call).or_default().recorded_at = recorded_at;
         if !is_new {
             let what = format!("attempt {} of call {} is recorded twice", row.attempt, row.call);
             self.breaks(uid, what);
@@ -428,6 +455,7 @@ impl Promises {
     /// A clock was set, or everybody has heard of that: what was due by it before says nothing.
     pub(crate) fn clock_was_set(&mut self, is_in_doubt: bool) {
         self.is_clock_in_doubt = is_in_doubt;
+        self.clock_of_policies_was_set();
         for call in self.calls.values_mut() {
             call.due = None;
         }

@@ -110,6 +110,8 @@ impl World {
         match mend {
             Mend::Database => {
                 self.is_up = true;
+                let now = self.timeline.now();
+                (0..self.hosts.len()).for_each(|number| self.hears_late(number, now));
                 self.everybody_looks();
             }
             Mend::OldPrimary => self.old_primary = None,
@@ -149,6 +151,7 @@ impl World {
         let shortest = if self.random.one_in(2) { LEASE } else { Duration::from_millis(50) };
         let pause = self.random.delay(shortest, Duration::from_secs(40));
         let until = self.timeline.now() + pause;
+        self.hears_late(number, until);
         if let Some(host) = self.hosts[number].host.as_mut() {
             // Everything that comes meanwhile waits for the end that is known then: a pause never
             // becomes shorter, or what came first would happen last.
@@ -180,6 +183,8 @@ impl World {
     /// All connections to the database break.
     fn breaks_connections(&mut self) {
         self.session += 1;
+        let now = self.timeline.now();
+        (0..self.hosts.len()).for_each(|number| self.hears_late(number, now));
         for host in self.hosts.iter().filter_map(|place| place.host.as_ref()) {
             host.wire.connections_broke();
             if let Some(server) = &host.store.server {
@@ -223,6 +228,7 @@ impl World {
         self.set_backs += 1;
         let Database { model, promises, .. } = &mut self.database;
         promises.jobs_were_set_back(model, (&lost.model, &lost.promises));
+        promises.policies_were_set_back(&lost.promises);
         promises.clock_was_set(self.clocks_in_doubt > 0);
         self.users_forget();
         for place in &mut self.hosts {

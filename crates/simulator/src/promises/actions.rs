@@ -6,9 +6,9 @@ use resurgam_core::action::Action;
 use resurgam_core::event::ActivityCompleted;
 use resurgam_core::retry::{Reason, RecordedWhy, RetryPolicy};
 use resurgam_core::{CallKey, RunKey, Uid};
-use resurgam_store::Step;
 use resurgam_store::model::Model;
 use resurgam_store::rows::{ActionRow, MessageRow, TaskRow};
+use resurgam_store::{InstanceWrite, Step};
 
 use super::Promises;
 use crate::operators::Wanted;
@@ -21,14 +21,14 @@ pub(crate) struct ActionsSeen {
     pub(super) done: BTreeMap<(Uid, String), ActionRow>,
     /// Actions on instances that were acknowledged.
     acknowledged: BTreeSet<(Uid, String)>,
-    /// What instances were restarted as, by the request.
-    restarted: BTreeMap<String, Uid>,
+    /// What instances were restarted as, by instance and request.
+    restarted: BTreeMap<(Uid, String), Uid>,
 }
 
 impl ActionsSeen {
     /// An instance is restarted as this one; another one that the same request restarted it as.
-    pub(super) fn restarts(&mut self, request: &str, uid: Uid) -> Option<Uid> {
-        let before = self.restarted.insert(request.to_string(), uid);
+    pub(super) fn restarts(&mut self, of: Uid, request: &str, uid: Uid) -> Option<Uid> {
+        let before = self.restarted.insert((of, request.to_string()), uid);
         before.filter(|before| *before != uid)
     }
 }
@@ -43,7 +43,12 @@ impl Promises {
     /// What operators did is in the database, with what it changed.
     pub(super) fn actions_written(&mut self, step: &Step) {
         for row in &step.actions {
-            self.acted_for_job(row);
+            // An instance that another one was restarted as has the action as well.
+            let is_new = matches!(&step.instance, Some(InstanceWrite::Insert { row: new, .. })
+                if new.uid == row.call.run.uid);
+            if !is_new {
+                self.acted_for_job(row);
+            }
             self.answered_once(row);
             let is_empty = step.events.is_empty()
                 && step.instance.is_none()

@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, RunKey};
+use resurgam_core::{CallKey, RunKey, Seq};
 use resurgam_store::model::Model;
 use resurgam_store::rows::{ActionRow, Message};
 use resurgam_store::{BulkRow, BulkWrite, MessageWrite, Step};
-use resurgam_worker::{BulkCounts, BulkOptions, LISTED};
+use resurgam_worker::{BulkCounts, BulkOptions, LISTED, redriven_id};
 use serde::de::DeserializeOwned;
 
 use super::Promises;
@@ -47,11 +47,17 @@ impl JobSeen {
     }
 }
 
-/// The call that a job tries: of one that is redriven, the one in the run that follows.
-fn made_again(row: &BulkRow, call: CallKey) -> CallKey {
-    let is_redriven = matches!(Action::from_stored(&row.action, None), Ok(Action::Redrive(_)));
-    let run = call.run.run + u32::from(is_redriven);
-    RunKey { run, ..call.run }.call(call.seq)
+/// The call that a job tries: of one that is redriven, the one in the run that follows, or in the
+/// instance that runs its activity once more, if that is there.
+fn made_again(model: &Model, row: &BulkRow, call: CallKey) -> Option<CallKey> {
+    match Action::from_stored(&row.action, None) {
+        Ok(Action::Redrive(_)) => Some(RunKey { run: call.run.run + 1, ..call.run }.call(call.seq)),
+        Ok(Action::RedriveAsNew) => {
+            let again = model.find(&redriven_id(call))?;
+            Some(RunKey::first(again.uid).call(Seq::FIRST.next()))
+        }
+        _ => Some(call),
+    }
 }
 
 impl Promises {
@@ -142,7 +148,10 @@ impl Promises {
         let (Some(most), id) = (options.first, &seen.row.id) else { return };
         let waits = matches!(
             Action::from_stored(&seen.row.action, None),
-            Ok(Action::Retry { .. } | Action::Resume { .. } | Action::Redrive(_))
+            Ok(Action::Retry { .. }
+                | Action::Resume { .. }
+                | Action::Redrive(_)
+                | Action::RedriveAsNew)
         );
         if seen.asked.is_empty() && asked.len() > most as usize {
             self.breaks(None, format!("bulk job {id} tries {} first, not {most}", asked.len()));
@@ -151,7 +160,8 @@ impl Promises {
             return;
         }
         let first = seen.first.difference(&seen.lost).copied();
-        let first: Vec<CallKey> = first.map(|call| made_again(&seen.row, call)).collect();
+        let first: Vec<CallKey> =
+            first.filter_map(|call| made_again(model, &seen.row, call)).collect();
         if let Some(task) = model.tasks_of(&first).first() {
             let call = task.call;
             self.breaks(call.run.uid, format!("bulk job {id} goes on, and call {call} is open"));
@@ -226,9 +236,11 @@ impl Promises {
             let is_lost = |(call, request): &(&CallKey, &String)| {
                 let key = (call.run.uid, (*request).clone());
                 let was_done = promises.actions.done.contains_key(&key);
-                let made = [made_again(&seen.row, **call)];
-                let had_ended = before.tasks_of(&made).is_empty();
-                let is_open = !model.tasks_of(&made).is_empty();
+                let made = |model: &Model| made_again(model, &seen.row, **call);
+                let is_open = |model: &Model| {
+                    made(model).is_some_and(|call| !model.tasks_of(&[call]).is_empty())
+                };
+                let (had_ended, is_open) = (!is_open(before), is_open(model));
                 (was_done && !actions.done.contains_key(&key)) || (had_ended && is_open)
             };
             let lost = seen.asked.iter().filter(is_lost).map(|(call, _)| *call);
@@ -287,7 +299,7 @@ fn asked_by(job: &str, step: &Step) -> BTreeMap<CallKey, String> {
 
 #[cfg(test)]
 mod tests {
-    use resurgam_core::{Seq, Timestamp, Uid};
+    use resurgam_core::{Timestamp, Uid};
     use resurgam_store::TaskWrite;
     use resurgam_store::model::Sharing;
     use resurgam_store::rows::{Progress, TaskRow};

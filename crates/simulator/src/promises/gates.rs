@@ -1,19 +1,44 @@
 //! What is promised about gates: behind one that is shut nothing begins but probes, and what fails
 //! while a gate is not flowing uses up nobody's attempts.
 //!
-//! What a gate lets begin is what the node knows that claims the call, and others follow it late.
-//! So the first promise is checked where one process does everything.
+//! What a gate lets begin is what the node knows that claims the call. Where one process does
+//! everything, it knows at once what it has decided. Where several work, one decides and the others
+//! follow: within two seconds, as long as nothing keeps them from reading what is stored, which the
+//! world knows ([`LateClaim`]). A share of probes or of a ramp lapses after a second, whatever
+//! happens to who has it. Who decides begins what it allows in the moment in which it does.
 
 use std::collections::BTreeMap;
 
-use resurgam_core::gate::{Decided, GateState, Outcome, Standing, most_probed};
+use std::time::Duration;
+
+use resurgam_core::gate::{Decided, GateState, Outcome, Shares, Standing, most_probed};
 use resurgam_core::retry::{Limit, RecordedWhy};
+use resurgam_core::{Timestamp, Uid};
 use resurgam_store::model::Model;
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, TaskRow};
 use resurgam_store::{GateWrite, Step};
 
-use super::Promises;
+use super::{CORRECTED, Promises};
 use crate::program::Call;
+
+/// How late a node may be that follows what another one has decided.
+const FOLLOWED: Duration = Duration::from_secs(2);
+
+/// A node has claimed a call although its gate has been shut for longer than it takes to hear of
+/// that. The promise is broken unless something kept it from reading that, or it decides itself.
+#[derive(Clone, Debug)]
+pub(crate) struct LateClaim {
+    /// The instance of the call.
+    pub(crate) uid: Uid,
+    /// The node.
+    pub(crate) node: String,
+    /// When it claimed the call, by its own clock.
+    pub(crate) at: Timestamp,
+    /// It is a probe, or an attempt of a ramp.
+    pub(crate) probes: bool,
+    /// What it did.
+    pub(crate) what: String,
+}
 
 /// What is known of gates.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +47,10 @@ pub(super) struct GatesSeen {
     is_alone: bool,
     /// What was decided last, unless an operator has wanted something else since.
     decided: BTreeMap<String, GateState>,
+    /// When it was stored of those that are shut, by the clock of the database.
+    shut_at: BTreeMap<String, Timestamp>,
+    /// Claims behind these that nodes made which should have heard of it.
+    late: Vec<LateClaim>,
     /// How often gates became what they are, and what that did.
     counts: BTreeMap<&'static str, u64>,
 }
@@ -51,6 +80,7 @@ impl Promises {
                 },
                 GateWrite::Hand { key, .. } | GateWrite::Forget { key } => {
                     self.gates.decided.remove(key);
+                    self.gates.shut_at.remove(key);
                 }
                 _ => {}
             }
@@ -58,7 +88,11 @@ impl Promises {
     }
 
     fn gate_decided(&mut self, key: &str, state: GateState) {
-        let standing = state.standing();
+        let (standing, now) = (state.standing(), self.now());
+        match standing {
+            Standing::Shut => *self.gates.shut_at.entry(key.to_string()).or_insert(now),
+            _ => self.gates.shut_at.remove(key).unwrap_or(now),
+        };
         let by_hand = state.by_hand.is_some();
         let before = self.gates.decided.insert(key.to_string(), state);
         if before.is_none_or(|before| before.standing() != standing) {
@@ -80,7 +114,7 @@ impl Promises {
         if row.progress.probing {
             self.at_gate("attempt begins although its gate does not flow");
         }
-        let decided = self.gates.decided.get(&row.gate).filter(|_| self.gates.is_alone);
+        let decided = self.gates.decided.get(&row.gate);
         let Some(state) = decided.filter(|state| state.standing() == Standing::Shut) else {
             return;
         };
@@ -88,11 +122,32 @@ impl Promises {
         let is_over = ends.is_some_and(|until| until <= claim.started_at);
         // By hand it is shut for probes as well.
         let may_probe = row.progress.probing && state.by_hand.is_none();
-        if claim.started_at > state.since && !may_probe && !is_over && !self.is_clock_in_doubt {
-            let gate = &row.gate;
-            let what = format!("attempt {} of call {} begins", row.attempt, row.call);
-            self.breaks(row.call.run.uid, format!("{what} while {gate} is shut"));
+        if is_over || self.is_clock_in_doubt {
+            return;
         }
+        let uid = row.call.run.uid;
+        let what = format!("attempt {} of call {} begins", row.attempt, row.call);
+        let what = format!("{what} while {} is shut", row.gate);
+        if self.gates.is_alone {
+            if claim.started_at > state.since && !may_probe {
+                self.breaks(uid, what);
+            }
+            return;
+        }
+        let Some(shut_at) = self.gates.shut_at.get(&row.gate) else { return };
+        let probes = row.progress.probing;
+        let followed = if probes { Shares::LAPSE } else { FOLLOWED };
+        let late = claim.started_at.since(*shut_at).saturating_sub(CORRECTED);
+        if late > followed {
+            let (node, at) = (claim.node.clone(), claim.started_at);
+            let what = format!("{what}, {late:?} ago");
+            self.gates.late.push(LateClaim { uid, node, at, probes, what });
+        }
+    }
+
+    /// Claims of nodes that should have heard that a gate is shut.
+    pub(crate) fn take_late_claims(&mut self) -> Vec<LateClaim> {
+        std::mem::take(&mut self.gates.late)
     }
 
     /// An attempt failed: whether that counts. What fails while a gate is not flowing is free, up
@@ -102,10 +157,12 @@ impl Promises {
             return false;
         }
         let is_free = row.why.ends_with(RecordedWhy::FREE);
+        let decides_itself = !self.are_policies_set();
         let call = self.calls.entry(row.call).or_default();
         let (probing, free) = (call.probing, call.free);
         call.free += u32::from(is_free);
-        let policy = call.script.as_deref().filter(|_| call.policies.is_empty());
+        let policy = call.script.as_deref();
+        let policy = policy.filter(|_| call.policies.is_empty() && decides_itself);
         let should = row.next_due().is_some()
             && probing
             && policy.is_some_and(|script| is_free_for(script, row, free));

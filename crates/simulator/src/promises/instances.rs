@@ -307,7 +307,7 @@ impl Promises {
         let mut actions = step.actions.iter().filter(|row| restarts(&row.request.action));
         let Some(before) = actions.find(|action| action.call.run.uid != row.uid) else { return };
         let (uid, id) = (before.call.run.uid, before.request.id.clone());
-        if let Some(other) = self.actions.restarts(&id, row.uid) {
+        if let Some(other) = self.actions.restarts(uid, &id, row.uid) {
             let what = format!("{} was restarted as {other} and {}", row.id, row.uid);
             self.breaks(uid, format!("{what} by one request"));
         }

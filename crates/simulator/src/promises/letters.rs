@@ -1,6 +1,7 @@
 //! What is promised about dead letters: each is tried again at most once, and not when somebody has
 //! discarded it. Whoever tries one again has its run go on just before the call, which has its key
-//! unless somebody wants another one, and begins no sooner than they want.
+//! unless somebody wants another one, and begins no sooner than they want. Or its activity runs
+//! once more by itself, with the same arguments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use resurgam_core::{CallKey, Event, EventKind, RunKey, Timestamp};
 use resurgam_store::model::Model;
 use resurgam_store::rows::Status;
 use resurgam_store::{LetterState, LetterWrite, Step};
+use resurgam_worker::{redriven_id, submit};
 
 use super::Promises;
 
@@ -24,14 +26,19 @@ impl Promises {
     }
 
     /// A step is written that changes dead letters.
-    pub(super) fn letters_written(&mut self, step: &Step) {
+    pub(super) fn letters_written(&mut self, model: &Model, step: &Step) {
         for write in &step.letters {
             let call = write.call();
             match write {
                 LetterWrite::Insert(_) => {
                     self.letters.entry(call).or_insert(LetterState::Open);
                 }
-                LetterWrite::Settle { state: LetterState::Redriven, .. } => {
+                LetterWrite::Settle { state: LetterState::Redriven, settled, .. } => {
+                    // In its run it goes on under the id of that.
+                    let again = redriven_id(call);
+                    if settled.redriven_as.as_ref() == Some(&again) {
+                        self.runs_again(model, call, &again);
+                    }
                     match self.letters.insert(call, LetterState::Redriven) {
                         Some(LetterState::Open) => {}
                         found => {
@@ -46,6 +53,31 @@ impl Promises {
                     open.into_iter().for_each(|it| *it = *state);
                 }
             }
+        }
+    }
+
+    /// The activity of a letter runs once more by itself, in an instance of this id.
+    fn runs_again(&mut self, model: &Model, call: CallKey, id: &str) {
+        let argument = model.find(id).and_then(|row| submit::read(&row.input));
+        let same = model.dead_letter(call).map(|letter| (letter.activity, letter.input));
+        if argument.is_none() || argument != same {
+            let what = format!("the letter of call {call} is redriven as {id}");
+            self.breaks(call.run.uid, format!("{what}, which does not make that call"));
+        }
+        self.run_again += 1;
+    }
+
+    /// How many letters were tried again by themselves.
+    pub(crate) fn letters_run_again(&self) -> u64 {
+        self.run_again
+    }
+
+    /// An operator is told that the activity of a letter runs once more, or that somebody has
+    /// decided about it before: it is not open.
+    pub(crate) fn run_again_acknowledged(&mut self, model: &Model, call: CallKey) {
+        if model.dead_letter(call).is_some_and(|letter| letter.state == LetterState::Open) {
+            let what = format!("the activity of the letter of call {call} was run again");
+            self.breaks(call.run.uid, format!("{what}, and the letter is open"));
         }
     }
 

@@ -2,7 +2,9 @@
 //! not.
 
 use resurgam_core::Shard;
-use resurgam_core::gate::{Breaker, Decided, Gate, GateState, KeyPattern, Rate, Standing};
+use resurgam_core::gate::{
+    Breaker, Decided, Gate, GateState, KeyPattern, Phase, Rate, Shares, Standing,
+};
 use resurgam_store::{Assignment, ByHand, GateWrite, Gates, HandState};
 use resurgam_watchdog::test;
 
@@ -254,6 +256,27 @@ fn nothing_opens_while_nobody_decides_and_somebody_else_does_later() {
     nodes.advance(90 * SECOND);
     assert_eq!(nodes.stored("clean").unwrap().standing(), Standing::Flowing);
     assert!(nodes.began.len() >= before + 100, "{} and {before}", nodes.began.len());
+}
+
+#[test]
+fn calls_behind_a_gate_that_lets_few_begin_are_found_by_the_node_that_takes_their_shard_over() {
+    let gate = Gate::new().breaker(Breaker::new());
+    let mut nodes = Nodes::new(3, "clean", gate, |_| None);
+    let state = GateState { turn: 5, phase: Phase::Probing, ..GateState::flowing(nodes.now()) };
+    let decided = Decided { state, shares: Shares::default(), bounds: None }.to_stored();
+    write(&nodes.worlds[0], GateWrite::Decide { key: "clean".to_string(), decided });
+    // By now all have looked for calls behind it, and there are none.
+    nodes.advance(2 * SECOND);
+    let is_of_second = |number: &u32| Shard::of_id(&format!("clean-{number}")).0 % 3 == 1;
+    let number = (0..).find(is_of_second).unwrap();
+    nodes.start("clean", number..number + 1);
+    nodes.advance(2 * STEP);
+    let gates = Arc::new(["clean".to_string()]);
+    let waiting = at_once(nodes.worlds[0].store.count_waiting(gates, nodes.now(), 10)).unwrap();
+    assert_eq!((waiting[0].due, nodes.counts()), (1, vec![0, 0, 0]));
+    nodes.dies(1, 0);
+    nodes.advance(90 * SECOND);
+    assert_eq!(nodes.counts(), [1, 0, 0]);
 }
 
 #[test]

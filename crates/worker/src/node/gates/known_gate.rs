@@ -283,6 +283,8 @@ impl KnownGate {
         self.grants.begins(is_retry, now);
         if self.state.standing() == Standing::Probing {
             self.probes.insert(call);
+            // What its attempt before this one said is known: that was nothing, if it is unjudged.
+            self.unjudged.remove(&call);
         }
     }
 
@@ -560,4 +562,43 @@ impl KnownGate {
 fn window_of(settings: &Gate) -> Window {
     let breaker = settings.breaker.clone().unwrap_or_default();
     Window::new(breaker.window)
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::gate::{Breaker, Phase};
+    use resurgam_core::{RunKey, Seq, Uid};
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::EPOCH;
+
+    fn probing(probes: u32) -> KnownGate {
+        let settings = Gate::new().breaker(Breaker::new().probes(probes));
+        let mut gate = KnownGate::new("bank".to_string(), settings, None, NOW);
+        let state = GateState { turn: 2, phase: Phase::Probing, ..GateState::flowing(NOW) };
+        gate.becomes(state, NOW);
+        gate
+    }
+
+    /// An attempt of a call begins, ends, and says this about the dependency.
+    fn tries(gate: &mut KnownGate, call: CallKey, outcome: Outcome) {
+        gate.reserves();
+        gate.begins(call, false, NOW);
+        gate.ends(call);
+        gate.counts(AttemptOf { call, probing: true, began: NOW }, outcome, NOW);
+    }
+
+    #[test]
+    fn a_call_that_probes_again_and_again_and_says_nothing_leaves_room_for_others() {
+        let mut gate = probing(2);
+        let call = RunKey::first(Uid(1)).call(Seq(2));
+        for _ in 0..5 {
+            tries(&mut gate, call, Outcome::Neither);
+            assert_eq!(gate.room(false, NOW), Some(2));
+        }
+        tries(&mut gate, call, Outcome::Succeeded);
+        assert_eq!(gate.room(false, NOW), Some(1));
+    }
 }

@@ -109,7 +109,7 @@ pub(crate) struct Gates {
     watched: Watched,
     /// Due tasks are being read.
     reading: bool,
-    /// Other kinds of calls are paused since that began.
+    /// Other kinds of calls are paused since that began, or there are more shards.
     is_read_in_vain: bool,
     /// What is stored was read: until then nothing begins.
     is_read: bool,
@@ -425,19 +425,24 @@ impl Gates {
         let resumed = before.activities.iter().filter(goes_on);
         self.resumed.extend(resumed.map(|name| (name.clone(), self.now)));
         if is_new {
-            self.is_read_in_vain = self.reading;
             self.forget_backlogs();
         }
         is_new
     }
 
-    /// True when what is being read leaves out kinds of calls that are not paused any more.
+    /// Calls of other shards are for this node, too: those behind gates are looked for there.
+    pub(crate) fn gains_shards(&mut self) {
+        self.forget_backlogs();
+    }
+
+    /// True when what is being read leaves out calls that are to be found.
     pub(super) fn is_read_in_vain(&self) -> bool {
         self.is_read_in_vain
     }
 
-    /// What was read of due tasks left out what was paused: it is read anew.
+    /// What was read of due tasks left some out, and what is being read does: it is read anew.
     fn forget_backlogs(&mut self) {
+        self.is_read_in_vain = self.reading;
         self.known.iter_mut().for_each(|gate| gate.backlog_mut().is_over());
     }
 
