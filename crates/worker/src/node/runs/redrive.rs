@@ -127,10 +127,11 @@ fn run_failure(events: &[Event]) -> Option<&Failure> {
     }
 }
 
-/// Whether a run failed by the failure of this call; the error says by what instead. Where several
-/// calls failed in the same way, the last one of them counts: those before were caught. Code may add
-/// to the details of a failure, as programs do when several calls beside each other fail, so a call
-/// whose failure is the same but for its details counts when there is no better one.
+/// Whether a run failed by the failure of this call; the error says by what instead. Where
+/// several calls failed in the same way, the last one of them counts: those before were caught.
+/// Code may add to the details of a failure, as programs do when several calls beside each other
+/// fail, so a call whose failure is the same but for its details counts when there is no better
+/// one.
 fn failed_by(events: &[Event], seq: Seq, failure: &Failure) -> Result<(), String> {
     let last_with = |is_it: fn(&Failure, &Failure) -> bool| {
         events.iter().rev().find_map(|event| match &event.kind {
