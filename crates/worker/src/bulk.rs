@@ -573,13 +573,13 @@ impl BulkJob {
     /// Those that are to succeed before the job goes on. A call that is redriven has the same place
     /// in the run that follows.
     ///
-    /// | action                                    | what is to succeed                            |
-    /// |-------------------------------------------|-----------------------------------------------|
-    /// | `retry`, `resume`                         | the next attempt of the call                  |
-    /// | `redrive`, `redrive_as_new`               | the first attempt of the call made anew       |
-    /// | `reset` to the last failure, or to a call | the first attempt of what is made there anew  |
-    /// | `reset` to an event                       | the run that follows                          |
-    /// | `restart`                                 | the first run of the instance that follows    |
+    /// | action                                 | what is to succeed                         |
+    /// |----------------------------------------|--------------------------------------------|
+    /// | `retry`, `resume`                      | the next attempt of the call               |
+    /// | `redrive`, `redrive_as_new`            | the first attempt of the call made anew    |
+    /// | `reset` to the last failure, or a call | the first attempt of what is made there    |
+    /// | `reset` to an event                    | the run that follows                       |
+    /// | `restart`                              | the first run of the instance that follows |
     ///
     /// The last failure, or the call, is what somebody has mended, and it shows soon whether that
     /// helped. Of an event nobody knows what it is about.
