@@ -11,10 +11,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
-    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
-    Unresolved, Work,
+    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
+    Tokens, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -182,6 +182,7 @@ impl Inspect for Watched {
         missing(uids: Arc<[Uid]>) -> Vec<Uid>;
         list(filter: InstanceFilter) -> Vec<InstanceRow>;
         history(run: RunKey) -> Vec<Event>;
+        event_page(run: RunKey, page: EventPage, limit: usize) -> Vec<Event>;
         attempts(run: RunKey) -> Vec<AttemptRow>;
         actions(run: RunKey) -> Vec<ActionRow>;
         action(uid: Uid, id: &str) -> Option<ActionRow>;
