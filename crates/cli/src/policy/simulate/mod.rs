@@ -59,8 +59,8 @@ pub(crate) struct Arguments {
     /// How long calls are made before the outage
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "20s")]
     before: Duration,
-    /// How far a second of the clock has passed when the outage begins, such as 250ms; without, each
-    /// number is the average over four such moments
+    /// How far a second of the clock has passed when the outage begins, such as 250ms; without,
+    /// each number is the average over four such moments
     #[arg(long, value_name = "TIME", value_parser = phase)]
     phase: Option<Duration>,
     /// What refusing a request costs the dependency, where serving it costs 1
