@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use resurgam::event::{ActivityCompleted, ActivityScheduled};
+use resurgam::event::{ActivityCompleted, ActivityFailed, ActivityScheduled};
 use resurgam::{
     AttemptOutcome, AttemptRow, Client, Event, EventKind, InstanceCursor, InstanceFilter, Seq,
 };
@@ -88,7 +88,7 @@ impl Arguments {
                     continue;
                 }
                 let ledger = client.attempts(&row.id).await?;
-                calls.extend(self.calls(&events, &ledger));
+                calls.extend(self.calls(&events, &ledger, !row.status.is_closed()));
             }
             if page.len() < limit {
                 break;
@@ -105,10 +105,11 @@ impl Arguments {
     }
 
     /// The calls of a run that have ended an attempt.
-    fn calls(&self, events: &[Event], ledger: &[AttemptRow]) -> Vec<Recorded> {
+    fn calls(&self, events: &[Event], ledger: &[AttemptRow], is_running: bool) -> Vec<Recorded> {
         let mut calls: BTreeMap<Seq, Recorded> = BTreeMap::new();
         for event in events.iter().filter(|event| self.is_call(event)) {
-            calls.insert(event.seq, Recorded { scheduled: event.at, attempts: Vec::new() });
+            let call = Recorded { scheduled: event.at, attempts: Vec::new(), is_open: is_running };
+            calls.insert(event.seq, call);
         }
         for row in ledger.iter().filter(|row| row.outcome == AttemptOutcome::Failed) {
             if let (Some(call), Some(failure)) = (calls.get_mut(&row.call.seq), &row.failure) {
@@ -117,6 +118,9 @@ impl Arguments {
             }
         }
         for event in events {
+            if let Some(call) = ended(&event.kind).and_then(|call| calls.get_mut(&call)) {
+                call.is_open = false;
+            }
             if let EventKind::ActivityCompleted(done) = &event.kind
                 && let ActivityCompleted { activity, started_at, fallback: false, .. } = done
                 && let Some(call) = calls.get_mut(activity)
@@ -125,12 +129,22 @@ impl Arguments {
                 call.attempts.push(Tried { at: *started_at, took, failure: None });
             }
         }
-        let ended = calls.into_values().filter(|call| !call.attempts.is_empty());
-        ended
+        let tried = calls.into_values().filter(|call| !call.attempts.is_empty());
+        tried
             .map(|mut call| {
                 call.attempts.sort_by_key(|tried| tried.at);
                 call
             })
             .collect()
+    }
+}
+
+/// The call that is over with this event.
+fn ended(kind: &EventKind) -> Option<Seq> {
+    match kind {
+        EventKind::ActivityCompleted(ActivityCompleted { activity, .. })
+        | EventKind::ActivityFailed(ActivityFailed { activity, .. })
+        | EventKind::ActivityCancelled { activity } => Some(*activity),
+        _ => None,
     }
 }

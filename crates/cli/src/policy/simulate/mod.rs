@@ -59,6 +59,10 @@ pub(crate) struct Arguments {
     /// How long calls are made before the outage
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "20s")]
     before: Duration,
+    /// How far a second of the clock has passed when the outage begins, such as 250ms; without,
+    /// each number is the average over four such moments
+    #[arg(long, value_name = "TIME", value_parser = phase)]
+    phase: Option<Duration>,
     /// What refusing a request costs the dependency, where serving it costs 1
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0.3")]
     refusal: f64,
@@ -80,6 +84,12 @@ fn positive(text: &str) -> Result<f64, String> {
     is_one.then_some(number).ok_or_else(|| "expected a number above 0 and up to 1e9".to_string())
 }
 
+fn phase(text: &str) -> Result<Duration, String> {
+    let phase = duration::parse(text)?;
+    let is_one = phase < SECOND;
+    is_one.then_some(phase).ok_or_else(|| "expected less than a second, such as 250ms".into())
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number from 0 to 1".to_string())?;
     (0.0..=1.0)
@@ -93,7 +103,13 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<Output> {
     match arguments.worlds() {
         Err(refusal) => Ok(Output::refused(&refusal, arguments.json)?),
         Ok(worlds) => {
-            let told: Vec<Told> = worlds.iter().map(Told::over_phases).collect();
+            let told: Vec<Told> = worlds
+                .iter()
+                .map(match arguments.phase {
+                    Some(_) => Told::of,
+                    None => Told::over_phases,
+                })
+                .collect();
             Ok(if arguments.json {
                 let told =
                     Answer { seconds_of_outage: arguments.outage.as_secs_f64(), told: &told };
@@ -125,10 +141,20 @@ impl Arguments {
             before: self.before,
             outage: self.outage,
             slots: self.slots.max(1),
-            phase: Duration::ZERO,
+            phase: self.phase.map_or(Duration::ZERO, |phase| begins_at(phase, self.before)),
         };
         Ok(std::iter::once(None).chain(gate.map(Some)).map(world).collect())
     }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How far a second has passed when a world begins, so far as one is to have passed when its outage
+/// begins.
+fn begins_at(phase: Duration, before: Duration) -> Duration {
+    let before = Duration::from_nanos(u64::from(before.subsec_nanos()));
+    let begins = phase + SECOND - before;
+    if begins >= SECOND { begins - SECOND } else { begins }
 }
 
 /// When within a second of the clock an outage may begin. Over these, how long a gate takes to
@@ -146,7 +172,7 @@ struct Told {
     gate: bool,
     /// Requests that came to nothing since the outage began, also those that the dependency refused
     /// when it was back, and how many they are at least and at most, depending on when within a
-    /// second it begins.
+    /// second it begins, where that is not said.
     futile: u64,
     futile_least: u64,
     futile_most: u64,
@@ -296,10 +322,16 @@ fn text(arguments: &Arguments, told: &[Told]) -> String {
     }
     let table = table.trim_fmt();
     let (header, rows) = table.split_once('\n').unwrap_or((&table, ""));
+    let when = match arguments.phase {
+        Some(phase) => format!("The outage begins {} after a second of the clock.", Human(phase)),
+        None => {
+            "Each number is the average over outages that begin at four moments within a second."
+                .to_string()
+        }
+    };
     let assumed = format!(
         "Assumed: calls come evenly; {} attempts run at once; a request waits for half a second at \
-         most; refusing one costs {} of what serving one costs. Each number is the average over outages \
-         that begin at four moments within a second.",
+         most; refusing one costs {} of what serving one costs. {when}",
         arguments.slots, arguments.refusal
     );
     format!(
@@ -357,6 +389,15 @@ mod tests {
         let told = Told::over_phases(&world);
         assert!(told.futile.abs_diff(after(0.75) + probes) <= 15, "{told:?}");
         assert!(told.futile_least < told.futile && told.futile < told.futile_most);
+    }
+
+    #[test]
+    fn an_outage_begins_as_far_within_a_second_as_is_asked_for() {
+        let millis = Duration::from_millis;
+        for (phase, before, begins) in [(250, 20_000, 250), (250, 1_400, 850), (0, 1_000, 0)] {
+            let began = begins_at(millis(phase), millis(before));
+            assert_eq!(began, millis(begins), "{phase} {before}");
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Recorded {
     pub(crate) scheduled: Timestamp,
     /// Its attempts that counted, in order; at least one.
     pub(crate) attempts: Vec<Tried>,
+    /// It was not over.
+    pub(crate) is_open: bool,
 }
 
 /// An attempt as it was recorded.
@@ -152,7 +154,7 @@ fn as_recorded(call: &Recorded) -> Course {
     Course {
         attempts: call.attempts.iter().map(|tried| tried.at).collect(),
         succeeded: succeeded.map(|tried| tried.at.saturating_add(tried.took)),
-        goes_on: false,
+        goes_on: call.is_open,
     }
 }
 
@@ -253,7 +255,8 @@ mod tests {
         };
         let failed = failed.iter().map(|second| tried(*second, Some(Failure::new("down"))));
         let succeeded = succeeded.map(|second| tried(second, None));
-        Recorded { scheduled: at(0), attempts: failed.chain(succeeded).collect() }
+        let attempts = failed.chain(succeeded).collect();
+        Recorded { scheduled: at(0), attempts, is_open: false }
     }
 
     fn fixed(seconds: u64, attempts: u32) -> CheckedPolicy {
@@ -271,6 +274,15 @@ mod tests {
         // times.
         let Sums { attempts, succeeded, failed, success_max_ms, .. } = compared.what_if;
         assert_eq!((attempts, succeeded, failed, success_max_ms), (7 + 1 + 10, 2, 1, 31_000));
+    }
+
+    #[test]
+    fn a_call_that_was_not_over_when_it_was_read_goes_on() {
+        let open = Recorded { is_open: true, ..call(&[0, 10], None) };
+        let recorded = [open, call(&[0], None), call(&[], Some(5))];
+        let Sums { succeeded, failed, open, .. } =
+            Compared::of("charge", &recorded, &fixed(4, 3)).recorded;
+        assert_eq!((succeeded, failed, open), (1, 1, 1));
     }
 
     #[test]

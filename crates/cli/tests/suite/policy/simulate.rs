@@ -34,6 +34,23 @@ fn an_outage_is_told_without_a_gate_and_with_one() {
 }
 
 #[test]
+fn an_outage_may_begin_at_a_moment_within_a_second() {
+    let folder = folder("an_outage_may_begin");
+    let at = |more: &str| {
+        let told = folder.policy(&format!("{OUTAGE} --gate gate.json --json {more}")).json();
+        let of = |name: &str| told["worlds"][1][name].as_u64().unwrap();
+        (of("futile_least"), of("futile"), of("futile_most"))
+    };
+    let (least, _, most) = at("");
+    let (early, futile, late) = at("--phase 375ms");
+    assert!(least <= futile && futile <= most && early == late, "{least} {futile} {most}");
+    let text = folder.policy(&format!("{OUTAGE} --phase 375ms")).stdout;
+    assert!(text.contains("The outage begins 375ms after a second of the clock."), "{text}");
+    let refused = folder.policy(&format!("{OUTAGE} --phase 2s"));
+    assert!(refused.stderr.contains("expected less than a second"), "{}", refused.stderr);
+}
+
+#[test]
 fn without_a_policy_it_is_the_default_one_and_without_a_gate_there_is_one_column() {
     let told = run("simulate --rate 20 --capacity 30 --outage 10s --json").json();
     assert_eq!(told["worlds"].as_array().unwrap().len(), 1);
