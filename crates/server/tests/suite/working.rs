@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use axum::Router;
+use resurgam::gate::{Breaker, Gate, Standing};
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
 use resurgam::{AttemptOutcome, WorkflowDefinition};
@@ -115,6 +116,51 @@ async fn a_worker_is_given_an_attempt_and_its_result_is_recorded_when_that_is_an
     assert_eq!(world.result("one").await, json!({"paid": 3}));
     let again = world.report("w", json!({"task": name, "result": 4})).await;
     assert_eq!(again["over"], json!([name]));
+}
+
+impl World {
+    /// As many attempts as are to come, however they are given out.
+    async fn tasks_until(&self, session: &str, count: usize) -> Vec<Value> {
+        let mut tasks = Vec::new();
+        while tasks.len() < count {
+            let more = self.tasks(session).await;
+            assert!(!more.is_empty(), "{tasks:?}");
+            tasks.extend(more);
+        }
+        tasks
+    }
+
+    async fn standing(&self) -> Standing {
+        self.app.client().gate("charge").await.unwrap().unwrap().state.standing()
+    }
+}
+
+#[test]
+async fn a_gate_holds_back_what_a_remote_worker_would_get_and_its_reports_decide_about_the_gate() {
+    let world = World::new().await;
+    let breaker = Breaker::new().min_calls(3).probes(1).jitter(0.0).shut(60 * SECOND, 60 * SECOND);
+    world.app.client().set_gate("charge", Gate::new().breaker(breaker)).await.unwrap();
+    world.poll("w", json!({})).await;
+    for id in ["one", "two", "three"] {
+        world.start(id, 3).await;
+    }
+    let failure = json!({"type": "Busy", "message": "try later"});
+    for task in world.tasks_until("w", 3).await {
+        world.report("w", json!({"task": task["task"], "failure": failure})).await;
+    }
+    assert_eq!(world.standing().await, Standing::Shut);
+    // Their retries are due after a second, and are not given out.
+    assert_eq!(world.tasks("w").await, <[Value; 0]>::default());
+    world.app.advance(55 * SECOND).await;
+    let probe = world.tasks("w").await;
+    assert_eq!((probe.len(), world.standing().await), (1, Standing::Probing));
+    world.report("w", json!({"task": probe[0]["task"], "result": 3})).await;
+    for task in world.tasks_until("w", 2).await {
+        world.report("w", json!({"task": task["task"], "result": 3})).await;
+    }
+    for id in ["one", "two", "three"] {
+        assert_eq!(world.result(id).await, json!(3));
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use resurgam_watchdog::test;
 use crate::nodes::errands::OPEN;
 use crate::nodes::stage::{INSTANCES, Stage, begins};
 use crate::processes::journal::{self, What};
+use crate::processes::now_ms;
 
 /// The gate of the calls that stay.
 const GATE: &str = "stay";
@@ -96,4 +97,36 @@ fn a_rate_holds_for_three_nodes_also_while_shards_move() {
     }
     let nodes: BTreeSet<u32> = begins(&stage.deployment).iter().map(|it| it.process).collect();
     assert!(nodes.len() >= 2, "{nodes:?} begin attempts");
+}
+
+/// Waits until all calls that tick have been due for a second and nobody has begun one.
+fn until_all_are_held_back(stage: &Stage) {
+    let held = "SELECT count(*) FROM resurgam.task WHERE name = 'tick' AND claimed_by IS NULL \
+                AND wake_at + 1000 < extract(epoch FROM clock_timestamp()) * 1000";
+    stage.wait_for("all nodes hold back what is due", |stage| {
+        stage.ask(held) == INSTANCES.to_string()
+    });
+}
+
+/// Waits until every call is seen at work on the three nodes again.
+fn until_all_go_on(stage: &Stage) {
+    let first = stage.begins_of_all_after(now_ms());
+    let nodes: BTreeSet<u32> = first.values().map(|begun| begun.process).collect();
+    assert_eq!(nodes.len(), 3, "{nodes:?}");
+}
+
+#[test(minutes = 15)]
+fn what_is_paused_or_shut_at_one_place_is_held_back_by_all_nodes_and_goes_on_at_all_of_them() {
+    let mut stage = Stage::new(|node| node);
+    stage.start(3);
+    let _ticking = stage.ticking();
+    until_all_go_on(&stage);
+    stage.block_on(stage.client().pause_activity("tick").by("ana"));
+    until_all_are_held_back(&stage);
+    stage.block_on(stage.client().resume_activity("tick"));
+    until_all_go_on(&stage);
+    stage.block_on(stage.client().shut_gate("tick").by("ana"));
+    until_all_are_held_back(&stage);
+    stage.block_on(stage.client().auto_gate("tick"));
+    until_all_go_on(&stage);
 }

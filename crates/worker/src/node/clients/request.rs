@@ -58,6 +58,8 @@ impl Node {
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
                 self.memory.due.rescan(self.now);
+                self.memory.slots.gates_mut().reads_anew();
+                self.then(FollowUp::FillSlots);
                 self.look_for_shared();
                 self.look_for_gone();
             }

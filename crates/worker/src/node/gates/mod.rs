@@ -109,7 +109,7 @@ pub(crate) struct Gates {
     watched: Watched,
     /// Due tasks are being read.
     reading: bool,
-    /// Other kinds of calls are paused since that began, or there are more shards.
+    /// More calls can run here since that began.
     is_read_in_vain: bool,
     /// What is stored was read: until then nothing begins.
     is_read: bool,
@@ -425,14 +425,9 @@ impl Gates {
         let resumed = before.activities.iter().filter(goes_on);
         self.resumed.extend(resumed.map(|name| (name.clone(), self.now)));
         if is_new {
-            self.forget_backlogs();
+            self.reads_anew();
         }
         is_new
-    }
-
-    /// Calls of other shards are for this node, too: those behind gates are looked for there.
-    pub(crate) fn gains_shards(&mut self) {
-        self.forget_backlogs();
     }
 
     /// True when what is being read leaves out calls that are to be found.
@@ -440,8 +435,10 @@ impl Gates {
         self.is_read_in_vain
     }
 
-    /// What was read of due tasks left some out, and what is being read does: it is read anew.
-    fn forget_backlogs(&mut self) {
+    /// What was read of due tasks left some out that can run here now, and what is being read does:
+    /// other kinds of calls are paused, there are more shards, or there is somebody for activities
+    /// that nobody knew.
+    pub(crate) fn reads_anew(&mut self) {
         self.is_read_in_vain = self.reading;
         self.known.iter_mut().for_each(|gate| gate.backlog_mut().is_over());
     }

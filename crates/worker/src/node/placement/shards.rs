@@ -102,7 +102,7 @@ impl Node {
             self.memory.shards.leaving.remove(shard);
         }
         self.memory.due.rescan(self.now);
-        self.memory.slots.gates_mut().gains_shards();
+        self.memory.slots.gates_mut().reads_anew();
         self.ends_were_missed(shards);
         self.then(FollowUp::ShardsGained);
     }
