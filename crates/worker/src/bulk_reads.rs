@@ -54,13 +54,28 @@ async fn asked_tasks(
     let tasks = store.load_tasks(calls.collect()).await?;
     let mut tasks: BTreeMap<CallKey, TaskRecord> =
         tasks.into_iter().map(|task| (task.task.call, task)).collect();
-    let mut found = |row: &MessageRow| {
-        let task = call_of(row).and_then(|call| tasks.remove(&call));
-        Found { row: row.clone(), task, is_answered: false, ended: None }
-    };
-    let of =
-        |of: &InstanceActions| (of.uid, of.number, of.messages.iter().map(&mut found).collect());
-    Ok(asked.iter().map(of).collect())
+    let mut all = Vec::with_capacity(asked.len());
+    for of in asked {
+        let mut found = Vec::with_capacity(of.messages.len());
+        for row in &of.messages {
+            let task = call_of(row).and_then(|call| tasks.remove(&call));
+            let is_answered = made_its_instance(store, row).await?;
+            found.push(Found { row: row.clone(), task, is_answered, ended: None });
+        }
+        all.push((of.uid, of.number, found));
+    }
+    Ok(all)
+}
+
+/// True when the instance that a job asks to begin again is one that it has begun again: the list
+/// of a job has it once more when the clock was set back meanwhile.
+async fn made_its_instance(store: &dyn Store, row: &MessageRow) -> Result<bool> {
+    match &row.body {
+        Message::Action { request, .. } if request.action == Action::Restart => {
+            Ok(store.action(row.uid, &request.id).await?.is_some())
+        }
+        _ => Ok(false),
+    }
 }
 
 /// What a bulk job is about, behind a place, and where to go on.

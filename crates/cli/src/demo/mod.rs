@@ -61,14 +61,15 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// How many orders to start, unless some are unfinished; with --serve, how many are open at most
+    /// How many orders to start, unless some are unfinished; with --serve, how many are open at
+    /// most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     orders: u32,
     /// The SQLite file; resurgam-demo.db unless given, and resurgam-demo-serve.db with --serve
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Serve the dashboard at this port of this machine, 8460 unless given, while orders come in one
-    /// after another; a switch on its pages turns the payment gateway off and on
+    /// Serve the dashboard at this port of this machine, 8460 unless given, while orders come in
+    /// one after another; a switch on its pages turns the payment gateway off and on
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "8460",
           conflicts_with_all = ["crash", "json", "plain"])]
     serve: Option<u16>,

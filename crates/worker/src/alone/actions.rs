@@ -13,7 +13,7 @@ use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
 use super::*;
-use crate::node::result_id;
+use crate::node::{InstanceActions, result_id};
 
 impl World {
     /// Somebody asks for something to be done to the first call of an instance.
@@ -228,6 +228,29 @@ fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
         let row = at_once(world.store.instance(uid)).unwrap().unwrap();
         assert_eq!((row.status, row.run), (Status::Completed, 1), "{action:?}");
         assert_eq!(at_once(world.store.history(run)).unwrap(), before);
+    }
+}
+
+#[test]
+fn an_instance_that_a_job_has_begun_again_is_not_begun_again_by_the_same_job() {
+    let mut world = World::new(7);
+    world.node.begin();
+    world.settle();
+    let uid = world.start("order", "order-1".to_string());
+    world.advance(Duration::from_secs(60));
+    let call = world.act_on(RunKey::first(uid).call(Seq::RUN), Action::Restart);
+    world.advance(Duration::from_secs(60));
+    let again = at_once(world.store.find("order-1")).unwrap().unwrap();
+    assert_eq!((again.uid != uid, again.status), (true, Status::Completed));
+    let noted = at_once(world.store.actions(RunKey::first(again.uid))).unwrap().remove(0);
+    for (uid, is_answered) in [(again.uid, true), (Uid(42), false)] {
+        let request = Box::new(noted.request.clone());
+        let body = StoredMessage::Action { run: 1, activity: call.seq, request };
+        let messages = vec![now_due(uid, "bulk/job/1.0".to_string(), body)];
+        let asked = [InstanceActions { uid, number: 1, messages }].into();
+        let read = StoreRequest::Actions { asked }.ask_about_bulk(&world.store);
+        let Some(Input::ActionsRead { found }) = at_once(read).unwrap() else { panic!() };
+        assert_eq!(found[0].2[0].is_answered, is_answered);
     }
 }
 
