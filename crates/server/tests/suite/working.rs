@@ -121,11 +121,14 @@ async fn a_worker_is_given_an_attempt_and_its_result_is_recorded_when_that_is_an
 impl World {
     /// As many attempts as are to come, however they are given out.
     async fn tasks_until(&self, session: &str, count: usize) -> Vec<Value> {
-        let mut tasks = Vec::new();
+        let mut tasks: Vec<Value> = Vec::new();
         while tasks.len() < count {
-            let more = self.tasks(session).await;
+            // Those that it does not name would be given to it again.
+            let running: Vec<&Value> = tasks.iter().map(|task| &task["task"]).collect();
+            let more = self.poll(session, json!({"wait_ms": 10_000, "running": running})).await;
+            let more = more["tasks"].as_array().unwrap();
             assert!(!more.is_empty(), "{tasks:?}");
-            tasks.extend(more);
+            tasks.extend(more.clone());
         }
         tasks
     }
