@@ -208,10 +208,19 @@ async fn with_such_calls(
 
 /// What became of those that were tried.
 async fn what_came_of(store: &dyn Store, tried: &[ToTry]) -> Result<Vec<Tried>> {
+    let calls = tried.iter().filter_map(|tried| match tried {
+        ToTry::Call(call) => Some(*call),
+        _ => None,
+    });
+    let open = store.tasks_of(calls.collect()).await?;
+    let mut open: BTreeMap<CallKey, _> = open.into_iter().map(|task| (task.call, task)).collect();
     let mut found = Vec::with_capacity(tried.len());
     for tried in tried {
         found.push(match tried {
-            ToTry::Call(call) => tried_call(store, *call).await?,
+            ToTry::Call(call) => match open.remove(call) {
+                Some(task) => Tried::Open(Box::new(task)),
+                None => ended_call(store, *call).await?,
+            },
             ToTry::AtCut(run) => tried_at_cut(store, *run).await?,
             ToTry::Run(run) => match store.instance(run.uid).await? {
                 Some(row) => tried_run(store, *run, &row).await?,
