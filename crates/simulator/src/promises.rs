@@ -207,6 +207,7 @@ impl Promises {
             self.written(step);
             self.letters_written(model, step);
             self.instance_written(model, step);
+            self.results_written(step);
             self.bulk_written(model, step);
             self.schedule_written(model, step);
             self.inbox_written(step);
@@ -224,13 +225,6 @@ impl Promises {
         for row in &step.attempts {
             self.recorded(row);
         }
-        for write in &step.messages {
-            if let MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row) = write
-                && let Message::Result { run, event } = &row.body
-            {
-                self.result_of_attempt(RunKey { uid: row.uid, run: *run }, event);
-            }
-        }
         if let Some(InstanceWrite::Status { uid, status, .. }) = &step.instance
             && status.is_closed()
         {
@@ -239,6 +233,33 @@ impl Promises {
                 self.breaks(*uid, format!("instance {uid} closed without an event that says so"));
             }
         }
+    }
+
+    /// Results are stored for runs, after it is known what a run that is reset has of the one before.
+    fn results_written(&mut self, step: &Step) {
+        for write in &step.messages {
+            let (MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row)) = write else {
+                continue;
+            };
+            let Message::Result { run, event } = &row.body else { continue };
+            let run = RunKey { uid: row.uid, run: *run };
+            let rewind = step.rewind.as_deref();
+            match rewind.filter(|rewind| (rewind.from.uid, rewind.to) == (run.uid, run.run)) {
+                Some(rewind) => self.result_kept(rewind.from, run, event),
+                None => self.result_of_attempt(run, event),
+            }
+        }
+    }
+
+    /// A run that is reset keeps what a call returned whose end it has not read.
+    fn result_kept(&mut self, from: RunKey, next: RunKey, event: &EventKind) {
+        self.result_of_attempt(from, event);
+        let EventKind::ActivityCompleted(completed) = event else { return };
+        let before = self.calls.entry(from.call(completed.activity)).or_default();
+        let by_hand = before.by_hand.clone();
+        let call = self.calls.entry(next.call(completed.activity)).or_default();
+        call.by_hand = by_hand;
+        call.begun.insert(completed.attempt);
     }
 
     fn task_written(&mut self, write: &TaskWrite) {

@@ -160,12 +160,12 @@ impl Promises {
         let decides_itself = !self.are_policies_set();
         let call = self.calls.entry(row.call).or_default();
         let (probing, free) = (call.probing, call.free);
-        call.free += u32::from(is_free);
         let policy = call.script.as_deref();
         let policy = policy.filter(|_| call.policies.is_empty() && decides_itself);
-        let should = row.next_due().is_some()
-            && probing
-            && policy.is_some_and(|script| is_free_for(script, row, free));
+        let should = probing && policy.is_some_and(|script| is_free_for(script, row, free));
+        // One after which none follows, for another reason, does not say that it is free.
+        let is_last = row.next_due().is_none();
+        call.free += u32::from(is_free || (should && is_last));
         let what = format!("attempt {} of call {}", row.attempt, row.call);
         if is_free {
             self.at_gate("attempt fails and is free");
@@ -173,10 +173,10 @@ impl Promises {
         if is_free && !probing {
             self.breaks(row.call.run.uid, format!("{what} is free, and its gate was flowing"));
         }
-        if should && !is_free {
+        if should && !is_free && !is_last {
             self.breaks(row.call.run.uid, format!("{what} counts, and its gate was not flowing"));
         }
-        !is_free
+        !is_free && !(should && is_last)
     }
 
     /// Everything is over: no call waits behind a gate.
