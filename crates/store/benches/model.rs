@@ -7,7 +7,7 @@ use resurgam_core::event::{ActivityCompleted, ActivityScheduled};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::{Model, ShardSet, Sharing};
 use resurgam_store::rows::{Claim, InstanceRow, Progress, TaskRow};
-use resurgam_store::{InstanceWrite, Result, Runnable, Step, TaskWrite};
+use resurgam_store::{InstanceWrite, Replaces, Result, Runnable, Step, TaskWrite};
 
 /// How many instances there are.
 const INSTANCES: u128 = 10_000;
@@ -48,7 +48,7 @@ fn start(uid: Uid) -> Step {
     let row = InstanceRow::new(uid, id, "fulfil", Payload::null(), Timestamp::EPOCH);
     let call = RunKey::first(uid).call(Seq(1));
     Step {
-        instance: Some(InstanceWrite::Insert { row: Box::new(row), replace_closed: false }),
+        instance: Some(InstanceWrite::Insert { row: Box::new(row), replaces: Replaces::Nobody }),
         events: vec![(call.run, scheduled(call.seq))],
         tasks: vec![TaskWrite::Insert(task(call, None))],
         ..Step::default()

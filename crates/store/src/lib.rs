@@ -70,7 +70,9 @@ use rows::{
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
 pub use staleness::Staleness;
-pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
+pub use step::{
+    ChildStart, InstanceWrite, MessageWrite, Replaces, Rewind, Step, StepResult, TaskWrite,
+};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 pub use tokens::{TokenRow, TokenWrite, Tokens};
 pub use unresolved::{

@@ -69,13 +69,12 @@ pub struct Rewind {
 /// A change of an instance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InstanceWrite {
-    /// A new one. The step is a duplicate when its id is held by one that is open, or by a closed
-    /// one unless `replace_closed`.
+    /// A new one. The step is a duplicate when who holds its id is not replaced.
     Insert {
         /// The row.
         row: Box<InstanceRow>,
-        /// Whether a closed holder gives up the id.
-        replace_closed: bool,
+        /// Who gives up the id.
+        replaces: Replaces,
     },
     /// No change. The step is refused when the instance is closed, or was never there.
     Open {
@@ -118,6 +117,17 @@ pub enum InstanceWrite {
         /// Who paused it and why, or how long it was paused.
         pause: RunPause,
     },
+}
+
+/// Who gives up an id to an instance that starts. An open one never does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaces {
+    /// Nobody: the id must be free.
+    Nobody,
+    /// A closed holder, if there is one.
+    Closed,
+    /// This one, which must hold the id and be closed.
+    Only(Uid),
 }
 
 /// An instance that a workflow or a schedule starts. Whether its id is free does not decide about
@@ -196,6 +206,26 @@ pub enum StepResult {
     Missed,
     /// Nothing of it is written: too many signals wait for its instance.
     Full,
+}
+
+impl Replaces {
+    /// For a start that takes an id over from whoever is closed, or from nobody.
+    pub fn closed(replace_closed: bool) -> Self {
+        match replace_closed {
+            true => Replaces::Closed,
+            false => Replaces::Nobody,
+        }
+    }
+
+    /// Whether an id is free for the one that starts, which this one holds, open or closed.
+    pub fn frees(self, holder: Option<(Uid, bool)>) -> bool {
+        match (self, holder) {
+            (Replaces::Nobody | Replaces::Closed, None) => true,
+            (Replaces::Only(_), None) | (Replaces::Nobody, Some(_)) => false,
+            (Replaces::Closed, Some((_, is_closed))) => is_closed,
+            (Replaces::Only(uid), Some((holder, is_closed))) => holder == uid && is_closed,
+        }
+    }
 }
 
 impl InstanceWrite {

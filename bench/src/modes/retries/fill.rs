@@ -9,7 +9,7 @@ use std::time::Duration;
 use resurgam_core::{Event, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{AttemptRow, InstanceRow, TaskRow};
 use resurgam_store::{
-    ByHand, GateWrite, HandState, InstanceWrite, Step, StepResult, Store, TaskWrite,
+    ByHand, GateWrite, HandState, InstanceWrite, Replaces, Step, StepResult, Store, TaskWrite,
 };
 
 use super::{Lags, builder, micros, patient};
@@ -160,7 +160,7 @@ impl Template {
         Step {
             instance: Some(InstanceWrite::Insert {
                 row: InstanceRow { uid, id, input, ..self.instance.clone() }.into(),
-                replace_closed: false,
+                replaces: Replaces::Nobody,
             }),
             events,
             tasks: vec![TaskWrite::Insert(task)],

@@ -125,6 +125,15 @@ static RELEASE: Sql = Sql::new(&[
     Text(CLOSED),
 ]);
 
+static REPLACE: Sql = Sql::new(&[
+    Text("UPDATE @instance i SET current = false FROM "),
+    Rows(KEY),
+    Text(" WHERE i.current AND i.status IN "),
+    Text(CLOSED),
+    Text(" AND "),
+    Matches("i", KEY),
+]);
+
 /// Every unique index may refuse a start: the uid's, the id's and the request id's.
 static INSERT: Sql = Sql::new(&[
     Text("INSERT INTO @instance ("),
@@ -210,9 +219,14 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         let release = Statement::rows("release ids", &RELEASE);
         add.push(release.texts(wave.released.iter().copied()));
     }
+    if !wave.replaced.is_empty() {
+        let replace = Statement::rows("take over ids", &REPLACE);
+        add.push(replace.uids(wave.replaced.iter().copied()).exactly(wave.replaced.len()));
+    }
     if !wave.started.is_empty() {
         let insert = insert(&wave.started);
-        add.push(if wave.released.is_empty() { insert } else { insert.following() });
+        let takes_over = !(wave.released.is_empty() && wave.replaced.is_empty());
+        add.push(if takes_over { insert.following() } else { insert });
         tags(&wave.started, add);
     }
 }

@@ -12,8 +12,8 @@ use resurgam_store::rows::{
     ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride,
 };
 use resurgam_store::{
-    BulkWrite, ChildStart, GateWrite, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind,
-    ScheduleWrite, Step, TaskWrite,
+    BulkWrite, ChildStart, GateWrite, InboxWrite, InstanceWrite, LetterWrite, MessageWrite,
+    Replaces, Rewind, ScheduleWrite, Step, TaskWrite,
 };
 
 use super::letter::SettledLetter;
@@ -177,7 +177,7 @@ impl<'b> Plan<'b> {
 
     fn instance(&mut self, write: &'b InstanceWrite) {
         match write {
-            InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
+            InstanceWrite::Insert { row, replaces } => self.start(row, *replaces),
             InstanceWrite::Open { uid, .. } => {
                 let wave = self.waves.place(&[Shared(Thing::Instance(*uid))]);
                 self.wave(wave).open.insert(*uid);
@@ -219,21 +219,28 @@ impl<'b> Plan<'b> {
         self.kv.extend(forgotten);
     }
 
-    fn start(&mut self, row: &'b InstanceRow, replace_closed: bool) {
+    fn start(&mut self, row: &'b InstanceRow, replaces: Replaces) {
         self.told.insert(row.uid.shard());
         let mut needs = vec![Alone(Thing::Instance(row.uid)), Alone(Thing::Id(&row.id))];
         needs.extend(row.request_id.as_deref().map(|request| Alone(Thing::Request(request))));
-        needs.extend(replace_closed.then_some(Alone(Thing::Replacing)));
+        needs.extend((replaces != Replaces::Nobody).then_some(Alone(Thing::Replacing)));
+        if let Replaces::Only(uid) = replaces {
+            needs.push(Alone(Thing::Instance(uid)));
+        }
         let (wave, arrival) = (self.waves.place(&needs), self.arrival());
         let wave = self.wave(wave);
-        wave.released.extend(replace_closed.then_some(&*row.id));
+        match replaces {
+            Replaces::Nobody => {}
+            Replaces::Closed => wave.released.push(&row.id),
+            Replaces::Only(uid) => wave.replaced.push(uid),
+        }
         wave.started.push((arrival, row));
     }
 
     fn start_child(&mut self, child: &'b ChildStart, started: Started) {
         match (started, &child.otherwise) {
             (Started::New, _) => {
-                self.start(&child.row, child.replace_closed);
+                self.start(&child.row, Replaces::closed(child.replace_closed));
                 self.tell(&child.start);
             }
             (Started::IdTaken, Some(otherwise)) => self.tell(otherwise),

@@ -11,7 +11,7 @@ use resurgam_core::{CallKey, RunKey, Seq, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
 use resurgam_store::{
     BulkWrite, ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, LetterState, LetterWrite,
-    MessageWrite, Result, ScheduleWrite, Step, StepResult, TaskWrite,
+    MessageWrite, Replaces, Result, ScheduleWrite, Step, StepResult, TaskWrite,
 };
 
 use super::look::first_copied;
@@ -139,16 +139,14 @@ impl StoredBefore {
     fn instance(&mut self, write: Option<&InstanceWrite>) -> Result<StepResult> {
         match write {
             None => Ok(StepResult::Written),
-            Some(InstanceWrite::Insert { row, replace_closed }) => {
-                match self.start(row, *replace_closed) {
-                    Started::New => Ok(StepResult::Written),
-                    Started::IdTaken => Ok(StepResult::Duplicate),
-                    Started::Before => Err(Error::data(format!(
-                        "insert instance {:?}: its uid {} is that of another start",
-                        row.id, row.uid
-                    ))),
-                }
-            }
+            Some(InstanceWrite::Insert { row, replaces }) => match self.start(row, *replaces) {
+                Started::New => Ok(StepResult::Written),
+                Started::IdTaken => Ok(StepResult::Duplicate),
+                Started::Before => Err(Error::data(format!(
+                    "insert instance {:?}: its uid {} is that of another start",
+                    row.id, row.uid
+                ))),
+            },
             Some(InstanceWrite::Open { uid, signals_below }) => {
                 Ok(match (self.closed.get(uid), signals_below) {
                     (Some(false), Some(below)) if !self.has_room(*uid, *below) => StepResult::Full,
@@ -186,11 +184,10 @@ impl StoredBefore {
 
     /// What becomes of a start. Who holds the id, or asked before, is looked at first: a start that
     /// is repeated is a duplicate also when it repeats its uid.
-    fn start(&mut self, row: &InstanceRow, replace_closed: bool) -> Started {
+    fn start(&mut self, row: &InstanceRow, replaces: Replaces) -> Started {
         let holder = self.holders.get(&row.id);
-        let closed = holder.is_some_and(|holder| self.closed.get(holder) == Some(&true));
-        let in_the_way = holder.is_some() && !(replace_closed && closed);
-        if in_the_way || self.knows_request(row) {
+        let holder = holder.map(|holder| (*holder, self.closed.get(holder) == Some(&true)));
+        if !replaces.frees(holder) || self.knows_request(row) {
             return Started::IdTaken;
         }
         if self.closed.contains_key(&row.uid) {
@@ -207,7 +204,7 @@ impl StoredBefore {
         if self.closed.contains_key(&child.row.uid) {
             return Started::Before;
         }
-        let started = self.start(&child.row, child.replace_closed);
+        let started = self.start(&child.row, Replaces::closed(child.replace_closed));
         match (started, &child.otherwise) {
             (Started::New, _) => self.arrives(&child.start),
             (Started::IdTaken, Some(otherwise)) => self.arrives(otherwise),
@@ -397,7 +394,8 @@ mod tests {
     }
 
     fn start(uid: Uid, id: &str, replace_closed: bool) -> Step {
-        let write = InstanceWrite::Insert { row: instance(uid, id).into(), replace_closed };
+        let replaces = Replaces::closed(replace_closed);
+        let write = InstanceWrite::Insert { row: instance(uid, id).into(), replaces };
         Step { instance: Some(write), ..Step::default() }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Wave<'b> {
     pub(crate) continued: Vec<(RunKey, &'b Payload, Option<&'b RunPause>)>,
     pub(crate) paused: Vec<(Uid, Status, &'b RunPause)>,
     pub(crate) released: Vec<&'b str>,
+    /// Closed instances whose ids others take over, which must hold them.
+    pub(crate) replaced: Vec<Uid>,
     pub(crate) started: Vec<(i64, &'b InstanceRow)>,
     pub(crate) task_inserts: Vec<&'b TaskRow>,
     pub(crate) task_updates: Vec<&'b TaskRow>,

@@ -9,7 +9,8 @@ use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, Status, TaskRow};
 use resurgam_store::{
-    Commit, InstanceWrite, MessageWrite, Node, Own, Ownership, Owning, Step, StepResult, TaskWrite,
+    Commit, InstanceWrite, MessageWrite, Node, Own, Ownership, Owning, Replaces, Step, StepResult,
+    TaskWrite,
 };
 use resurgam_store_postgres::{Options, PostgresStore};
 
@@ -65,7 +66,7 @@ pub(crate) fn start(number: u128) -> Step {
     Step {
         instance: Some(InstanceWrite::Insert {
             row: instance(number).into(),
-            replace_closed: false,
+            replaces: Replaces::Nobody,
         }),
         events: vec![(run, started()), (run, scheduled(2))],
         tasks: vec![TaskWrite::Insert(task(run, 2))],

@@ -3,7 +3,7 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{Payload, RunKey, Uid};
 use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{Error, InstanceWrite, Result, StepResult};
+use resurgam_store::{Error, InstanceWrite, Replaces, Result, StepResult};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
@@ -43,7 +43,7 @@ const INSERT: &str = "
             ?20, ?21)
     ON CONFLICT DO NOTHING";
 
-const HOLDER: &str = "SELECT status FROM instance WHERE id = ?1 AND current = 1";
+const HOLDER: &str = "SELECT uid, status FROM instance WHERE id = ?1 AND current = 1";
 
 const REQUEST: &str = "SELECT 1 FROM instance WHERE request_id = ?1";
 
@@ -90,7 +90,7 @@ impl<'c> Instances<'c> {
 
     pub(crate) fn write(&mut self, write: &InstanceWrite) -> Result<StepResult> {
         match write {
-            InstanceWrite::Insert { row, replace_closed } => self.insert(row, *replace_closed),
+            InstanceWrite::Insert { row, replaces } => self.insert(row, *replaces),
             InstanceWrite::Open { uid, signals_below } => match self.open(*uid)? {
                 StepResult::Written => self.has_room(*uid, *signals_below),
                 refused => Ok(refused),
@@ -119,16 +119,13 @@ impl<'c> Instances<'c> {
     }
 
     /// Most starts have a fresh id, so the insert is tried first and only a refusal is looked into.
-    fn insert(&mut self, row: &InstanceRow, replace_closed: bool) -> Result<StepResult> {
-        if self.try_insert(row)? {
+    fn insert(&mut self, row: &InstanceRow, replaces: Replaces) -> Result<StepResult> {
+        let one_must_hold_it = matches!(replaces, Replaces::Only(_));
+        if !one_must_hold_it && self.try_insert(row)? {
             return Ok(StepResult::Written);
         }
         let holder = self.holder_of(&row.id)?;
-        let in_the_way = match &holder {
-            Some(status) => !(replace_closed && status.is_some_and(Status::is_closed)),
-            None => false,
-        };
-        if in_the_way || self.knows_request(row)? {
+        if !replaces.frees(holder) || self.knows_request(row)? {
             return Ok(StepResult::Duplicate);
         }
         if holder.is_some() {
@@ -189,7 +186,7 @@ impl<'c> Instances<'c> {
         if known.attempted(|| format!("look for instance {:?}", row.id))? {
             return Ok(Started::Before);
         }
-        match self.insert(row, replace_closed)? {
+        match self.insert(row, Replaces::closed(replace_closed))? {
             StepResult::Written => Ok(Started::New),
             _ => Ok(Started::IdTaken),
         }
@@ -240,11 +237,14 @@ impl<'c> Instances<'c> {
         Ok(if waiting < most { StepResult::Written } else { StepResult::Full })
     }
 
-    /// The status of the current holder of an id. One that this version does not know counts as
-    /// open: a newer version may have reason to keep the id.
-    fn holder_of(&mut self, id: &str) -> Result<Option<Option<Status>>> {
+    /// The current holder of an id, and whether it is closed. A status that this version does not
+    /// know counts as open: a newer version may have reason to keep the id.
+    fn holder_of(&mut self, id: &str) -> Result<Option<(Uid, bool)>> {
+        let is_closed = |status: &str| Status::named(status).is_some_and(Status::is_closed);
         self.holder
-            .query_row([id], |row| Ok(Status::named(row.get_ref(0)?.as_str()?)))
+            .query_row([id], |row| {
+                Ok((Uid::from_bytes(row.get(0)?), is_closed(row.get_ref(1)?.as_str()?)))
+            })
             .optional()
             .attempted(|| format!("look for the holder of the id {id:?}"))
     }

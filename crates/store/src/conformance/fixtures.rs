@@ -11,8 +11,8 @@ use crate::rows::{
     MessageRow, PolicyRow, Progress, Status, TaskRow,
 };
 use crate::{
-    ChildStart, DeadLetter, Error, InstanceWrite, LetterState, MessageWrite, Step, StepResult,
-    Store, TaskWrite,
+    ChildStart, DeadLetter, Error, InstanceWrite, LetterState, MessageWrite, Replaces, Step,
+    StepResult, Store, TaskWrite,
 };
 
 /// The policy that every task of the suite names.
@@ -162,7 +162,7 @@ pub(super) fn start(number: u128, id: &str) -> Step {
 /// A step that starts this instance and writes its first event.
 pub(super) fn start_of(row: InstanceRow) -> Step {
     let run = RunKey { uid: row.uid, run: row.run };
-    let insert = InstanceWrite::Insert { row: Box::new(row), replace_closed: false };
+    let insert = InstanceWrite::Insert { row: Box::new(row), replaces: Replaces::Nobody };
     Step { instance: Some(insert), ..Step::default() }.event(run, event(1, started()))
 }
 
@@ -200,8 +200,8 @@ pub(super) fn step() -> Step {
 impl Step {
     /// Lets a start take over the id of a closed instance.
     pub(super) fn replacing_closed(mut self) -> Self {
-        if let Some(InstanceWrite::Insert { replace_closed, .. }) = &mut self.instance {
-            *replace_closed = true;
+        if let Some(InstanceWrite::Insert { replaces, .. }) = &mut self.instance {
+            *replaces = Replaces::Closed;
         }
         self
     }

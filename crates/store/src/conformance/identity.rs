@@ -6,7 +6,7 @@ use resurgam_core::event::{Compensation, ParentClose};
 
 use super::fixtures::*;
 use crate::rows::{InstanceRow, RunPause, Status};
-use crate::{Deletion, InstanceWrite, Step, StepResult, Store};
+use crate::{Deletion, InstanceWrite, Replaces, Step, StepResult, Store};
 
 pub async fn an_instance_comes_back_as_it_was(store: &dyn Store) {
     let mut row = instance(1, "Bestellung/42 „ü“ 🦀 '\"%_");
@@ -283,7 +283,7 @@ pub async fn what_is_continued_is_open_whatever_it_was(store: &dyn Store) {
 pub async fn what_another_start_has_replaced_is_not_continued(store: &dyn Store) {
     let again = |number: u128| {
         let row = Box::new(instance(number, "order-1"));
-        let instance = Some(InstanceWrite::Insert { row, replace_closed: true });
+        let instance = Some(InstanceWrite::Insert { row, replaces: Replaces::Closed });
         Step { instance, ..step() }
     };
     let continued = |number: u128| {
@@ -306,6 +306,33 @@ pub async fn what_another_start_has_replaced_is_not_continued(store: &dyn Store)
     assert_eq!(status(1).await, Status::Completed);
     assert_eq!(status(2).await, Status::Completed);
     assert_eq!(store.history(RunKey { uid: uid(1), run: 2 }).await.unwrap(), []);
+}
+
+pub async fn an_id_is_taken_over_only_from_the_closed_one_that_a_start_names(store: &dyn Store) {
+    let from = |number: u128, of: u128| {
+        let row = Box::new(instance(number, "order-1"));
+        let instance = Some(InstanceWrite::Insert { row, replaces: Replaces::Only(uid(of)) });
+        Step { instance, ..step() }
+    };
+    let (written, duplicate) = (StepResult::Written, StepResult::Duplicate);
+    // Nobody holds it, then somebody who is open, then another one than is named.
+    assert_eq!(commit(store, [from(2, 1)]).await, [duplicate]);
+    assert_eq!(commit(store, [start(1, "order-1"), from(2, 1)]).await, [written, duplicate]);
+    assert_eq!(commit(store, [from(2, 1)]).await, [duplicate]);
+    assert_eq!(commit(store, [close(1), from(2, 9)]).await, [written, duplicate]);
+    assert_eq!(commit(store, [from(2, 9)]).await, [duplicate]);
+    assert_eq!(commit(store, [from(2, 1)]).await, [written]);
+    let holder = async || store.find("order-1").await.unwrap().map(|row| row.uid);
+    assert_eq!(holder().await, Some(uid(2)));
+    // In one batch: the second comes too late, and so does who names the first again.
+    let batch = [close(2), from(3, 2), from(4, 2), from(5, 1)];
+    assert_eq!(commit(store, batch).await, [written, written, duplicate, duplicate]);
+    assert_eq!(holder().await, Some(uid(3)));
+    // One that was deleted is not begun again.
+    write(store, [close(3)]).await;
+    assert_eq!(store.delete_closed(Deletion::One(uid(3))).await.unwrap().instances, 1);
+    assert_eq!(commit(store, [from(6, 3)]).await, [duplicate]);
+    assert_eq!(holder().await, None);
 }
 
 pub async fn only_what_was_started_is_continued(store: &dyn Store) {

@@ -72,6 +72,7 @@ macro_rules! conformance_promises {
             identity::the_next_run_begins_with_its_own_argument,
             identity::what_is_continued_is_open_whatever_it_was,
             identity::what_another_start_has_replaced_is_not_continued,
+            identity::an_id_is_taken_over_only_from_the_closed_one_that_a_start_names,
             identity::only_what_was_started_is_continued,
             families::an_instance_is_born_together_with_the_step_that_asks_for_it,
             families::an_id_that_is_taken_stops_no_step_and_is_told,

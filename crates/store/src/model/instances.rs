@@ -5,13 +5,13 @@ use resurgam_core::{RunKey, Uid};
 use super::tables::Instance;
 use super::transaction::Transaction;
 use crate::rows::{InstanceRow, Status};
-use crate::{ChildStart, Error, InstanceWrite, Result, StepResult};
+use crate::{ChildStart, Error, InstanceWrite, Replaces, Result, StepResult};
 
 impl Transaction<'_> {
     /// Changes an instance, or says why the step is refused.
     pub(super) fn write_instance(&mut self, write: &InstanceWrite) -> Result<StepResult> {
         match write {
-            InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
+            InstanceWrite::Insert { row, replaces } => self.start(row, *replaces),
             InstanceWrite::Open { uid, signals_below } => Ok(self.open(*uid, *signals_below)),
             InstanceWrite::Continue { run, input, pause } => {
                 let RunKey { uid, run } = *run;
@@ -55,11 +55,11 @@ impl Transaction<'_> {
 
     /// Starts an instance unless its id is held or its request is known. Both are looked at before
     /// the uid: a start that is repeated is a duplicate also when it repeats its uid.
-    fn start(&mut self, row: &InstanceRow, replace_closed: bool) -> Result<StepResult> {
+    fn start(&mut self, row: &InstanceRow, replaces: Replaces) -> Result<StepResult> {
         let instances = &self.tables().instances;
         let holder = instances.holder(&row.id).cloned();
-        let in_the_way =
-            holder.as_ref().is_some_and(|held| !(replace_closed && held.row.status.is_closed()));
+        let held = holder.as_ref().map(|held| (held.row.uid, held.row.status.is_closed()));
+        let in_the_way = !replaces.frees(held);
         let request = row.request_id.as_deref();
         if in_the_way || request.is_some_and(|request| instances.requested(request).is_some()) {
             return Ok(StepResult::Duplicate);
@@ -84,7 +84,8 @@ impl Transaction<'_> {
         if self.tables().instances.get(child.row.uid).is_some() {
             return Ok(());
         }
-        let written = self.start(&child.row, child.replace_closed)? == StepResult::Written;
+        let written =
+            self.start(&child.row, Replaces::closed(child.replace_closed))? == StepResult::Written;
         match (written, &child.otherwise) {
             (true, _) => self.deliver(&child.start),
             (false, Some(otherwise)) => self.deliver(otherwise),

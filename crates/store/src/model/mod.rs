@@ -32,11 +32,11 @@
 //! use resurgam_core::{Payload, Timestamp, Uid};
 //! use resurgam_store::model::{Model, Sharing};
 //! use resurgam_store::rows::InstanceRow;
-//! use resurgam_store::{InstanceWrite, Step, StepResult};
+//! use resurgam_store::{InstanceWrite, Replaces, Step, StepResult};
 //!
 //! let mut model = Model::new(Sharing::OneNode);
 //! let row = InstanceRow::new(Uid(7), "order-1", "fulfil", Payload::null(), Timestamp::EPOCH);
-//! let insert = InstanceWrite::Insert { row: Box::new(row), replace_closed: false };
+//! let insert = InstanceWrite::Insert { row: Box::new(row), replaces: Replaces::Nobody };
 //! let start = Step { instance: Some(insert), ..Step::default() };
 //! assert_eq!(model.commit(&[start.clone()])?, [StepResult::Written]);
 //! assert_eq!(model.commit(&[start])?, [StepResult::Duplicate]);

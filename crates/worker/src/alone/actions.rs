@@ -6,8 +6,8 @@ use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
 use resurgam_store::rows::{ActionRequest, Claim, InstanceRow, MessageRow, Status, TaskRow};
 use resurgam_store::{
-    DeadLetter, InstanceWrite, LetterState, LetterWrite, Reported, Runnable, Settled, Transacted,
-    Work,
+    DeadLetter, Deletion, InstanceWrite, LetterState, LetterWrite, Replaces, Reported, Retain,
+    Runnable, Settled, Transacted, Work,
 };
 use resurgam_watchdog::test;
 
@@ -219,16 +219,36 @@ fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
         world.act_on(run.call(Seq::RUN), action.clone());
         // Another process starts an instance under the id, after the run was read.
         let row = InstanceRow::new(Uid(42), "order-1", "order", Payload::null(), world.now);
-        let instance = Some(InstanceWrite::Insert { row: Box::new(row), replace_closed: true });
+        let instance =
+            Some(InstanceWrite::Insert { row: Box::new(row), replaces: Replaces::Closed });
         let step = Step { instance, ..Step::default() };
         assert_eq!(at_once(world.store.commit([step].into())).unwrap(), [StepResult::Written]);
         world.let_go();
-        assert_eq!(world.answers(uid), ["another instance took the id over meanwhile"]);
+        let verb = if action == Action::Restart { "restart" } else { "reset" };
+        let why = format!("the id order-1 was taken over by a later start; {verb} that one");
+        assert_eq!(world.answers(uid), [why]);
         assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
         let row = at_once(world.store.instance(uid)).unwrap().unwrap();
         assert_eq!((row.status, row.run), (Status::Completed, 1), "{action:?}");
         assert_eq!(at_once(world.store.history(run)).unwrap(), before);
     }
+}
+
+#[test]
+fn an_instance_that_is_deleted_while_it_is_read_does_not_begin_again() {
+    let mut world = World::new(7);
+    world.node.begin();
+    world.settle();
+    let uid = world.start("order", "order-1".to_string());
+    world.advance(Duration::from_secs(60));
+    world.holds.found = Some(|read: &StoreRequest| matches!(read, StoreRequest::RunToActOn { .. }));
+    world.act_on(RunKey::first(uid).call(Seq::RUN), Action::Restart);
+    let deleted = at_once(world.store.delete_closed(Deletion::One(uid))).unwrap();
+    assert_eq!(deleted.instances, 1);
+    world.let_go();
+    assert_eq!(at_once(world.store.find("order-1")).unwrap(), None);
+    assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+    assert!(world.answers(uid).is_empty(), "{:?}", world.answers(uid));
 }
 
 #[test]

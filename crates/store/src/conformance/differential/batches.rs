@@ -15,7 +15,7 @@ use crate::model::{Model, ShardSet};
 use crate::rows::{MessageRow, RunPause, Status};
 use crate::{
     BulkWrite, ChildStart, Deletion, GateScope, InboxRow, InboxWrite, InstanceWrite, MessageWrite,
-    PausedKinds, Runnable, ScheduleWrite, Step, Sweep, TaskWrite,
+    PausedKinds, Replaces, Runnable, ScheduleWrite, Step, Sweep, TaskWrite,
 };
 
 /// A revision that no schedule has, and no bulk job.
@@ -241,7 +241,11 @@ fn instance_write(random: &mut Random) -> InstanceWrite {
     match random.below(10) {
         0..3 => InstanceWrite::Insert {
             row: Box::new(random.instance()),
-            replace_closed: random.percent(60),
+            replaces: match random.below(5) {
+                0..2 => Replaces::Nobody,
+                2..4 => Replaces::Closed,
+                _ => Replaces::Only(random.uid()),
+            },
         },
         3..6 => InstanceWrite::Open {
             uid: random.uid(),

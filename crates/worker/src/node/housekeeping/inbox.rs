@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Timestamp, Uid, identifier};
 use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step};
+use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Replaces, Result, Step};
 
 use super::schedule::CannotBegin;
 use crate::node::Node;
@@ -185,7 +185,7 @@ impl Node {
         let uid = self.random.uid(&row.instance, self.now);
         let id = row.instance.clone();
         let instance = InstanceRow::new(uid, id, workflow, input, self.now);
-        let insert = InstanceWrite::Insert { row: instance.into(), replace_closed: false };
+        let insert = InstanceWrite::Insert { row: instance.into(), replaces: Replaces::Nobody };
         let start = start_message(uid);
         self.take_row(row, insert, start);
     }

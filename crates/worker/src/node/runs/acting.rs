@@ -28,7 +28,7 @@ use resurgam_store::rows::{
     ActionRequest, ActionRow, InstanceRow, Message as StoredMessage, MessageRow, Pause, RunPause,
     RunRecord, Status, TaskRow,
 };
-use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use resurgam_store::{InstanceWrite, MessageWrite, Replaces, Step};
 
 use super::acts::RunAct;
 use super::paused_run::{Look, PausedRun};
@@ -113,6 +113,7 @@ impl Node {
             return self.answer_on_run(asked, Err(why));
         }
         let before = found.record.instance;
+        let of = before.uid;
         let uid = self.random.uid(&before.id, self.now);
         let mut row =
             InstanceRow::new(uid, before.id, before.workflow, found.first_input, self.now);
@@ -129,13 +130,15 @@ impl Node {
             answer: ActionAnswer::done(&text),
         };
         let step = Step {
-            instance: Some(InstanceWrite::Insert { row: Box::new(row), replace_closed: true }),
+            instance: Some(InstanceWrite::Insert {
+                row: Box::new(row),
+                replaces: Replaces::Only(of),
+            }),
             messages: vec![MessageWrite::Insert(start_message(uid))],
             // Whoever asks again by the id finds the new one.
             actions: vec![action],
             ..Step::default()
         };
-        let of = asked.run().uid;
         let acts = Effect::ActsOnRun(Box::new(asked.clone()));
         let effects = vec![acts, Effect::RunActed(of), Effect::Wake(uid)];
         self.push_action(asked, ActionAnswer::done(text), step, effects);
@@ -144,9 +147,9 @@ impl Node {
     /// The store did not take a step by which an instance was to begin again, or to go on.
     pub(crate) fn run_act_refused(&mut self, asked: PendingAction, refusal: &Refusal) {
         let why = match refusal {
-            // Somebody else settled the letter: who that was is known when it is read again.
-            Refusal::Missed => return self.act_on_run(asked),
-            Refusal::Duplicate => "another instance took the id over meanwhile".to_string(),
+            // Somebody else settled the letter, took the id over, or deleted the instance: what it
+            // was is known when it is read again.
+            Refusal::Missed | Refusal::Duplicate => return self.act_on_run(asked),
             refusal => format!("the store refused it: {refusal}"),
         };
         self.answer_on_run(asked, Err(why));

@@ -4,7 +4,7 @@ use resurgam_core::turn::Blocked;
 use resurgam_core::{Event, EventKind, RunKey, Seq};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
+use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Replaces, Step};
 
 use super::away::{Away, AwayStart, Then};
 use super::away_turn::{AwayTurn, Turned};
@@ -179,7 +179,10 @@ impl Node {
             row.error = Some(error);
         }
         let step = Step {
-            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            instance: Some(InstanceWrite::Insert {
+                row: row.into(),
+                replaces: Replaces::closed(replace_closed),
+            }),
             ..step
         };
         effects.insert(0, started);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use resurgam_core::{EventKind, RunKey, Uid};
 use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
+use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Replaces, Step};
 
 use super::away::{Away, AwayStart};
 use super::unloaded_run::Tries;
@@ -281,7 +281,10 @@ impl Node {
         let uid = row.uid;
         let start = start_message(uid);
         let step = Step {
-            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            instance: Some(InstanceWrite::Insert {
+                row: row.into(),
+                replaces: Replaces::closed(replace_closed),
+            }),
             messages: vec![MessageWrite::Insert(start)],
             letters: redrives.into_iter().collect(),
             ..Step::default()

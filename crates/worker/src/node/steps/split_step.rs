@@ -81,9 +81,7 @@ fn instance_in_parts(
     several: bool,
 ) -> (Option<InstanceWrite>, Option<InstanceWrite>) {
     match write {
-        Some(InstanceWrite::Insert { mut row, replace_closed })
-            if several && row.status.is_closed() =>
-        {
+        Some(InstanceWrite::Insert { mut row, replaces }) if several && row.status.is_closed() => {
             let close = InstanceWrite::Status {
                 uid: row.uid,
                 status: std::mem::replace(&mut row.status, Status::Running),
@@ -92,7 +90,7 @@ fn instance_in_parts(
                 error: None,
                 closed_at: row.closed_at.take(),
             };
-            (Some(InstanceWrite::Insert { row, replace_closed }), Some(close))
+            (Some(InstanceWrite::Insert { row, replaces }), Some(close))
         }
         Some(insert @ InstanceWrite::Insert { .. }) => (Some(insert), None),
         status => (None, status),
