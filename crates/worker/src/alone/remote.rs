@@ -5,8 +5,13 @@ use resurgam_core::event::ActivityCompleted;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{Idempotency, Jitter, RetryPolicy};
 use resurgam_core::{Seq, Shard};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Heartbeat, MessageRow, Status, TaskRow};
-use resurgam_store::{Assignment, InboxRow, InstanceWrite, Report, Reported, Runnable, Work};
+use resurgam_store::rows::{
+    AttemptOutcome, AttemptRow, Heartbeat, InstanceRow, MessageRow, Status, TaskRow,
+};
+use resurgam_store::{
+    Assignment, Deletion, InboxRow, InstanceWrite, Replaces, Report, Reported, Retain, Runnable,
+    Work,
+};
 use resurgam_watchdog::test;
 
 use super::*;
@@ -668,6 +673,40 @@ fn a_call_that_is_claimed_before_its_wait_is_durable_is_handed_back_when_its_sha
     let task = world.tasks(uid).remove(0);
     assert_eq!((task.claim, task.attempt), (None, 1));
     assert_eq!(world.began, ["clean"]);
+}
+
+#[test]
+fn who_waits_for_an_instance_that_was_never_read_hears_that_it_is_gone() {
+    let mut world = holder();
+    // It was started elsewhere, and its message has not come here yet.
+    let uid = Uid(42);
+    let row = InstanceRow::new(uid, "send-1", "send", Payload::null(), world.now);
+    let start = InstanceWrite::Insert { row: Box::new(row), replaces: Replaces::Nobody };
+    let closed = InstanceWrite::Status {
+        uid,
+        status: Status::Completed,
+        outcome: Some(Payload::null()),
+        compensation: None,
+        error: None,
+        closed_at: Some(world.now),
+    };
+    let commit = |world: &World, instance: InstanceWrite| {
+        let step = Step { instance: Some(instance), ..Step::default() };
+        at_once(world.store.commit([step].into())).unwrap();
+    };
+    commit(&world, start);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = told.clone();
+    let outcome = world.reply(move |told: Result<Outcome>| tells.lock().unwrap().push(told));
+    world.ask(Request::Wait { uid, reply: outcome });
+    world.settle();
+    assert!(told.lock().unwrap().is_empty());
+    // A database that is brought back to an earlier moment has forgotten it.
+    commit(&world, closed);
+    at_once(world.store.delete_closed(Deletion::One(uid))).unwrap();
+    world.hears();
+    let told = told.lock().unwrap();
+    assert!(matches!(&told[..], [Err(error)] if error.is_unknown()), "{told:?}");
 }
 
 #[test]

@@ -25,6 +25,10 @@ pub(crate) struct Ends {
     taken_over: BTreeSet<Uid>,
     /// Those of them that are being looked at.
     looked_at: BTreeSet<Uid>,
+    /// Instances of this node's shards that somebody waits for and that it has not had in memory
+    /// since. What was started elsewhere, a database that goes back in time may forget before this
+    /// node has written anything about it.
+    unseen: BTreeSet<Uid>,
 }
 
 impl Node {
@@ -34,6 +38,7 @@ impl Node {
         if self.memory.runs.has(uid) {
             return;
         }
+        self.memory.ends.unseen.insert(uid);
         // It may be closed already: the store knows.
         self.ask_store_stamped(StoreRequest::End(uid), Duration::ZERO, None);
     }
@@ -66,8 +71,9 @@ impl Node {
     /// or did until now.
     pub(crate) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
-        let ends = &mut self.memory.ends;
-        let is_wanted = elsewhere || !ends.taken_over.is_empty();
+        let (ends, runs, waiters) = (&mut self.memory.ends, &self.memory.runs, &self.waiters);
+        ends.unseen.retain(|uid| waiters.contains_key(uid) && !runs.has(*uid));
+        let is_wanted = elsewhere || !(ends.taken_over.is_empty() && ends.unseen.is_empty());
         if is_wanted && ends.look.begin(&mut self.ticks).is_some() {
             ends.looked_at = std::mem::take(&mut ends.taken_over);
             self.ask_store(StoreRequest::Closed { uids: self.waited_for_elsewhere() });
@@ -75,8 +81,9 @@ impl Node {
     }
 
     fn waited_for_elsewhere(&self) -> Arc<[Uid]> {
-        let looked_at = &self.memory.ends.looked_at;
-        let is_one = |uid: &Uid| !self.owns(*uid) || looked_at.contains(uid);
+        let Ends { looked_at, unseen, .. } = &self.memory.ends;
+        let is_one =
+            |uid: &Uid| !self.owns(*uid) || looked_at.contains(uid) || unseen.contains(uid);
         self.waiters.keys().copied().filter(is_one).collect()
     }
 
