@@ -56,7 +56,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use resurgam_core::event::Initiator;
+use resurgam_core::event::{Initiator, RunStarted};
 use resurgam_core::retry::{Limit, RetryPolicy};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
@@ -167,6 +167,9 @@ struct RunSeen {
     is_over: bool,
     /// A call failed whose policy has the run undone.
     must_fail: bool,
+    /// The policy of the call that is the run, where that is not its script's: it is redriven as
+    /// new, and operators had another one decide about the call before.
+    redriven_by: Option<RetryPolicy>,
     /// When its time is over.
     ends_at: Option<Timestamp>,
     timers: BTreeMap<Seq, Timestamp>,
@@ -337,11 +340,14 @@ impl Promises {
         match &event.kind {
             EventKind::RunStarted(started) => {
                 // One that does not begin at once waits for a timer in the place of its start.
-                let timers = &mut self.runs.entry(run).or_default().timers;
-                timers.extend(started.first_turn_at.map(|at| (event.seq, at)));
+                let seen = self.runs.entry(run).or_default();
+                seen.timers.extend(started.first_turn_at.map(|at| (event.seq, at)));
+                seen.redriven_by = redriven_by(started);
             }
             EventKind::ActivityScheduled(scheduled) => {
+                let redriven_by = self.runs.get(&run).and_then(|seen| seen.redriven_by.clone());
                 let call = self.calls.entry(run.call(event.seq)).or_default();
+                call.policies.extend(redriven_by);
                 call.script = call_of(&scheduled.input).map(Box::new);
                 call.compensates = scheduled.compensates.is_some();
             }
@@ -649,6 +655,16 @@ fn is_reset(kind: &EventKind) -> bool {
 }
 
 /// True for an event after which nothing follows in its run.
+/// The policy that a bare call is given with its argument.
+fn redriven_by(started: &RunStarted) -> Option<RetryPolicy> {
+    #[derive(serde::Deserialize)]
+    struct BareCall {
+        retry: Option<String>,
+    }
+    let call: BareCall = started.input.decode().ok()?;
+    RetryPolicy::from_stored(&call.retry?).ok()
+}
+
 fn ends_run(kind: &EventKind) -> bool {
     matches!(
         kind,
