@@ -13,6 +13,8 @@ use resurgam::{Failure, GateStatus, Kind, Timestamp, WaitsFor};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
+use crate::common::tables::{self, TransactionExt, execute, number};
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -475,6 +477,38 @@ async fn calls_come_back_through_the_ramp_when_nobody_has_worked_for_an_hour() {
         [10, 10, 12, 13, 15, 17, 19, 4] of 100
     "#]]
     .assert_eq(&told);
+}
+
+#[activity(retry = POLICY)]
+async fn book(ctx: ActivityContext, order: u32) -> Result<u32, Failure> {
+    if ctx.state::<Arc<Bank>>().is_down.load(Ordering::SeqCst) {
+        return Err(Failure::of_type("BankDown", "no answer"));
+    }
+    ctx.transaction(async move |tx| {
+        execute(tx, &format!("INSERT INTO booked VALUES ({order})")).await?;
+        Ok(order)
+    })
+    .await
+}
+
+#[test]
+async fn a_probe_that_succeeds_in_a_transaction_opens_the_gate() {
+    let bank = Arc::new(Bank::default());
+    let app = TestApp::builder().activity(book).state(bank.clone());
+    let app = app.gate("book", Gate::new().breaker(breaker()));
+    let app = tables::start_with(app, "CREATE TABLE booked (number BIGINT NOT NULL);").await;
+    bank.is_down(true);
+    for order in 0..30 {
+        app.submit(&format!("order-{order}"), book(order)).await.unwrap();
+    }
+    app.advance(30 * SECOND).await;
+    let standing = async || app.client().gate("book").await.unwrap().unwrap().state.standing();
+    assert_ne!(standing().await, Standing::Flowing);
+    bank.is_down(false);
+    app.advance(2 * MINUTE).await;
+    assert_eq!(standing().await, Standing::Flowing);
+    let booked = tables::read(&app, async |tx| number(tx, "SELECT count(*) FROM booked").await);
+    assert_eq!(booked.await.unwrap(), 30);
 }
 
 #[activity(gate = "charge", queue_timeout = MINUTE, total_timeout = 100 * SECOND)]

@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use resurgam_core::gate::Outcome;
 use resurgam_core::{CallKey, Failure, Kind, Payload};
 use resurgam_store::Transacted;
 use resurgam_store::rows::MessageRow;
@@ -106,8 +107,9 @@ impl Node {
         }
     }
 
-    /// The store has ended a call, and its attempt ends with it.
+    /// The store has ended a call with the result of its attempt, which ends with it.
     fn cut_attempt(&mut self, key: CallKey) {
+        self.gate_hears(key, Outcome::Succeeded);
         self.free_slot(key);
         let away = self.memory.reports.remove(key);
         for mut call in self.take_call(key).into_iter().chain(away) {
