@@ -115,6 +115,17 @@ impl Gates {
         }
     }
 
+    /// No other holder leaves calls to this node any more.
+    pub(crate) fn want_no_share(&mut self) {
+        let now = self.now;
+        for id in &self.active {
+            let gate = &mut self.known[*id];
+            if gate.shared().is_some_and(|shared| shared.is_wanted()) {
+                gate.change_shared(now, |shared, _| shared.wants(false));
+            }
+        }
+    }
+
     /// True when calls of other holders wait behind a gate, and some may begin here.
     fn may_claim(&self) -> bool {
         let mut gates = self.active.iter().map(|id| &self.known[*id]);

@@ -85,7 +85,11 @@ impl Node {
 
     /// Claims tasks that others leave, as many as there are slots.
     pub(crate) fn look_for_shared(&mut self) {
-        if !self.is_owner() || !self.memory.shards.others_leave_tasks() || !self.may_begin() {
+        if !self.memory.shards.others_leave_tasks() {
+            // What this node wanted a share of gates for is run by others now.
+            return self.memory.slots.gates_mut().want_no_share();
+        }
+        if !self.is_owner() || !self.may_begin() {
             return;
         }
         if self.memory.unserved.looking {
