@@ -248,8 +248,11 @@ impl Node {
                 task.progress.in_grace = in_grace;
                 return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
             }
-            // On a store of one node nobody else could have claimed it.
-            if self.is_shared && run.left_to_others.contains(&activity) {
+            // On a store of one node nobody else could have claimed it. One that is about to leave
+            // memory is with the others as soon as it is stored.
+            let call = self.memory.calls.get(key);
+            let is_leaving = call.is_some_and(|call| self.leaves(call.task()));
+            if self.is_shared && (is_leaving || run.left_to_others.contains(&activity)) {
                 return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
