@@ -88,10 +88,12 @@ impl Promises {
 
     /// What an action allows from now on.
     fn acted(&mut self, row: &ActionRow) {
+        // A call that another policy holds for since is decided about again, which may be sooner.
+        let is_decided_again = self.is_clock_in_doubt || self.policies_change();
         let call = self.calls.entry(row.call).or_default();
         match &row.request.action {
             Action::Retry { reset, due } => {
-                call.due = due.filter(|_| !self.is_clock_in_doubt);
+                call.due = due.filter(|_| !is_decided_again);
                 call.failures = if *reset { 0 } else { call.failures };
             }
             Action::Resume { reset, due } => {
