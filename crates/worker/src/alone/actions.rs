@@ -13,6 +13,7 @@ use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
 use super::*;
+use crate::handle::Started;
 use crate::node::{InstanceActions, result_id};
 
 impl World {
@@ -127,6 +128,27 @@ fn who_asks_for_what_the_store_refuses_hears_of_it() {
     world.holds.refuses = None;
     world.act(uid, Action::Retry { reset: false, due: None });
     assert_eq!(world.answers(uid).len(), 2, "the next one is not held up");
+}
+
+#[test]
+fn who_starts_what_somebody_else_starts_hears_the_same_when_the_store_refuses_it() {
+    let mut world = holder();
+    world.holds.refuses = Some(|step: &Step| step.instance.is_some());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let tells = told.clone();
+        let options = StartOptions { id: "send-1".to_string(), ..StartOptions::default() };
+        let reply = world.reply(move |told| tells.lock().unwrap().push(told));
+        let (workflow, input) = ("send".to_string(), Payload::null());
+        world.ask(Request::Start { workflow, input, options, reply });
+    }
+    world.settle();
+    let told: Vec<String> = std::mem::take(&mut *told.lock().unwrap())
+        .into_iter()
+        .map(|told: Result<Started>| told.unwrap_err().to_string())
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|told| told.contains("a trigger refuses a row")), "{told:?}");
 }
 
 #[test]

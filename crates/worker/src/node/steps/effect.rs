@@ -147,9 +147,10 @@ impl Effect {
                 Ok(()) => Ok(started),
                 Err(refusal) => Err(not_started(&started.id, refusal)),
             })),
+            // Whoever was first is there, or was refused for the same reason.
             Effect::AlreadyExists(reply, id) => Some(reply.with(Err(match fate {
-                Err(refusal @ (Refusal::Fenced | Refusal::Trouble(_))) => Error::transient(refusal),
-                _ => Error::already_exists(&id),
+                Ok(()) => Error::already_exists(&id),
+                Err(refusal) => not_started(&id, refusal),
             }))),
             Effect::Reply(reply) => Some(reply.with(fate.map_err(not_done))),
             Effect::Refuse(reply, why) => {
