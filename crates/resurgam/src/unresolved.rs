@@ -381,7 +381,7 @@ impl Redrive {
         let policy = client.handle().store().policy(&letter.policy).await.map_err(trouble)?;
         let (activity, policy) = (letter.activity.clone(), policy.map(|row| row.text));
         let bare = submit::call_of(activity, &letter.input, policy);
-        let input = bare.and_then(|bare| bare.encoded()).map_err(|error| {
+        let input = bare.and_then(|bare| bare.behind(&letter.gate).encoded()).map_err(|error| {
             Error::invalid(format!("{what}: its arguments cannot be read: {error}"))
         })?;
         let by = by.unwrap_or_else(os_user);

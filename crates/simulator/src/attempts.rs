@@ -49,7 +49,7 @@ impl World {
             self.database.promises.has_key(start.call, start.key);
         }
         let mut attempt = Host::attempt(start);
-        // One that runs once more by itself is behind the gate of its activity.
+        // What undoes something is behind the gate of its activity.
         let task = self.database.model.tasks_of(&[start.call]);
         let gate = task.first().map(|task| task.gate.as_str());
         let is_behind = |number: &usize| gate.is_none_or(|gate| gate == key_of(*number));

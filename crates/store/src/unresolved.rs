@@ -69,6 +69,8 @@ pub struct DeadLetter {
     pub activity: String,
     /// Where it ran.
     pub queue: String,
+    /// The gate that it was behind.
+    pub gate: String,
     /// The hash of its policy.
     pub policy: String,
     /// Its arguments.

@@ -27,12 +27,15 @@ pub struct BareCall {
     /// The policy of the call in its stored form, where it is not the activity's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry: Option<String>,
+    /// The gate of the call, where it is not the activity's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
 }
 
 /// The call of an activity.
 pub fn call<A: Activity>(activity: &A) -> Result<BareCall, String> {
     let arguments = serde_json::value::to_raw_value(activity).map_err(|error| error.to_string())?;
-    Ok(BareCall { activity: A::NAME.to_string(), arguments, retry: None })
+    Ok(BareCall { activity: A::NAME.to_string(), arguments, retry: None, gate: None })
 }
 
 /// The call of an activity by its name, with a policy in its stored form.
@@ -43,7 +46,7 @@ pub fn call_of(
 ) -> Result<BareCall, String> {
     let arguments = serde_json::value::RawValue::from_string(arguments.as_str().to_string());
     let arguments = arguments.map_err(|error| error.to_string())?;
-    Ok(BareCall { activity, arguments, retry })
+    Ok(BareCall { activity, arguments, retry, gate: None })
 }
 
 /// The activity and the arguments of a call as it is stored.
@@ -59,6 +62,12 @@ impl BareCall {
         policy.check().map_err(|error| wrong(error.to_string()))?;
         self.retry = Some(policy.to_stored());
         Ok(self)
+    }
+
+    /// Has the call pass a gate of its own.
+    pub fn behind(mut self, gate: &str) -> Self {
+        self.gate = Some(gate.to_string()).filter(|gate| *gate != self.activity);
+        self
     }
 
     /// The argument of the workflow.
@@ -79,7 +88,11 @@ fn begin(machine: SharedMachine, input: &Payload) -> Result<WorkflowFuture, Stri
     let call = ActivityCall {
         name: call.activity,
         input: Payload::from_text(call.arguments.get()),
-        options: CallOptions { retry: retry.map(Box::new), ..CallOptions::default() },
+        options: CallOptions {
+            retry: retry.map(Box::new),
+            gate: call.gate,
+            ..CallOptions::default()
+        },
         compensates: None,
     };
     Ok(Box::pin(resurgam_sdk::call_by_name(machine, call)))

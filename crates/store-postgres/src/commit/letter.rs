@@ -32,6 +32,7 @@ const LETTER: &[Column] = &[
     Column::text("settled_by"),
     Column::text("reason"),
     Column::text("redriven_as"),
+    Column::text("gate"),
 ];
 
 const SETTLED: &[Column] = &[
@@ -112,6 +113,7 @@ fn insert<'p>(letters: &'p [&DeadLetter]) -> Statement<'p> {
         .maybe_texts(settled().map(|settled| settled.map(|settled| prose(&settled.by))))
         .maybe_texts(settled().map(|settled| settled?.reason.as_deref().map(prose)))
         .maybe_texts(settled().map(|settled| settled?.redriven_as.as_deref()))
+        .texts(rows().map(|row| &*row.gate))
 }
 
 fn settle<'p>(letters: &'p [SettledLetter<'_>]) -> Statement<'p> {

@@ -20,9 +20,9 @@ const INSERT: &str = "
     INSERT INTO resurgam_dead_letter (uid, run, seq, instance, workflow, activity, queue, policy,
                                       encoding, input, failure, why, attempts, ledger, at,
                                       fingerprint, error, state, settled_at, settled_by, reason,
-                                      redriven_as)
+                                      redriven_as, gate)
     VALUES (?1, ?2, ?3, ?4, coalesce((SELECT workflow FROM instance WHERE uid = ?1), ''), ?5, ?6,
-            ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+            ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
     ON CONFLICT (uid, run, seq) DO NOTHING";
 
 const SETTLE: &str = "
@@ -82,6 +82,7 @@ impl<'c> Letters<'c> {
             settled.map(|settled| &settled.by),
             settled.and_then(|settled| settled.reason.as_ref()),
             settled.and_then(|settled| settled.redriven_as.as_ref()),
+            letter.gate,
         ];
         let inserted = self.insert.execute(values);
         inserted.attempted(|| format!("insert the dead letter of call {}", letter.call))?;

@@ -111,6 +111,7 @@ pub(super) fn letter(call: CallKey, time: i64) -> DeadLetter {
         workflow: "order".to_string(),
         activity: "charge".to_string(),
         queue: "default".to_string(),
+        gate: "stripe".to_string(),
         policy: "policy-1".to_string(),
         input: json("[1]"),
         failure: Failure::of_type("GatewayDown", "no answer"),

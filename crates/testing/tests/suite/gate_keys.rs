@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use resurgam::RunKey;
 use resurgam::prelude::*;
+use resurgam::retry::Exhausted;
 use resurgam_core::machine::INVALID_NAME;
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
@@ -77,6 +78,47 @@ async fn a_bare_activity_and_a_stub_are_behind_the_gate_of_the_activity() {
     app.advance(Duration::from_millis(1)).await;
     assert_eq!(gates(&app, "one").await, ["stripe"]);
     assert_eq!(gates(&app, "two").await, ["host:files.example.com"]);
+}
+
+#[workflow]
+async fn kept(ctx: WorkflowContext) -> Result<(), Failure> {
+    let policy =
+        RetryPolicy::fixed(Duration::ZERO).max_attempts(1).on_exhausted(Exhausted::DeadLetter);
+    ctx.call(plain(1)).gate("mirror").retry(policy.clone()).await.ok();
+    ctx.call(charge(2)).retry(policy.clone()).await.ok();
+    ctx.call(plain(3)).retry(policy).await.ok();
+    Ok(())
+}
+
+#[test]
+async fn a_call_that_is_tried_again_as_new_is_behind_the_gate_that_it_was_behind() {
+    for many in [false, true] {
+        let app = TestApp::builder().workflow(kept).activity(plain).activity(charge).start().await;
+        app.start("it", kept()).await.result().await.unwrap();
+        let mut letters = app.client().dead_letters(Default::default()).await.unwrap();
+        letters.sort_by_key(|letter| letter.call);
+        let kept: Vec<&str> = letters.iter().map(|letter| &*letter.gate).collect();
+        assert_eq!(kept, ["mirror", "stripe", "plain"]);
+        for gate in &kept {
+            app.client().shut_gate(*gate).await.unwrap();
+        }
+        match many {
+            false => {
+                for letter in &letters {
+                    app.client().redrive(letter.call).as_new().await.unwrap();
+                }
+            }
+            true => {
+                app.client().redrive_all(Default::default()).as_new().start().await.unwrap();
+            }
+        }
+        app.advance(Duration::from_secs(10)).await;
+        for (letter, gate) in letters.iter().zip(&kept) {
+            let call = letter.call;
+            let id = format!("redrive/{}.{}.{}", call.run.uid, call.run.run, call.seq);
+            assert_eq!(gates(&app, &id).await, [*gate], "{id} ({many})");
+        }
+    }
 }
 
 #[workflow]

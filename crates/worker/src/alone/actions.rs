@@ -338,6 +338,7 @@ pub(super) fn letter(call: CallKey, at: Timestamp) -> DeadLetter {
         workflow: "order".to_string(),
         activity: "ship".to_string(),
         queue: "default".to_string(),
+        gate: "ship".to_string(),
         policy: String::new(),
         input: Payload::null(),
         failure: Failure::terminal("no lorry"),

@@ -134,7 +134,7 @@ impl RunAgain {
     /// one that it had.
     pub(crate) fn of(letter: &DeadLetter, policy: Option<String>) -> Result<Self, String> {
         let call = submit::call_of(letter.activity.clone(), &letter.input, policy);
-        let input = call.and_then(|call| call.encoded());
+        let input = call.and_then(|call| call.behind(&letter.gate).encoded());
         let input = input.map_err(|error| format!("its arguments cannot be read: {error}"))?;
         Ok(RunAgain { id: redriven_id(letter.call), queue: letter.queue.clone(), input })
     }

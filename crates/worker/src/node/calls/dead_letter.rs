@@ -31,6 +31,7 @@ impl Node {
             workflow: String::new(),
             activity: call.task.name.clone(),
             queue: call.task.queue.clone(),
+            gate: call.task.gate.clone(),
             policy: call.task.policy.clone(),
             input: call.input.clone(),
             failure: failed.failure.clone(),
