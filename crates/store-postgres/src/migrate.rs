@@ -49,6 +49,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("gates.sql"), min_reader: 12 },
     // A program that knows no tokens lets nobody in by them.
     Migration { sql: include_str!("tokens.sql"), min_reader: 12 },
+    // A program that knows none of these tables counts nothing and keeps nothing there.
+    Migration { sql: include_str!("server.sql"), min_reader: 12 },
 ];
 
 /// The number of the newest migration that this program knows.
