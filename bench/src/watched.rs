@@ -9,12 +9,13 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
-    Tokens, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Audit, AuditRange, AuditRow, Bulk,
+    BulkCursor, BulkRecord, CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
+    Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
+    LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
+    PressureRow, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -181,6 +182,7 @@ impl Inspect for Watched {
         closed(uids: Arc<[Uid]>) -> Vec<InstanceRow>;
         missing(uids: Arc<[Uid]>) -> Vec<Uid>;
         list(filter: InstanceFilter) -> Vec<InstanceRow>;
+        with_prefix(prefix: &str, after: Option<&str>, limit: usize) -> Vec<InstanceRow>;
         history(run: RunKey) -> Vec<Event>;
         event_page(run: RunKey, page: EventPage, limit: usize) -> Vec<Event>;
         attempts(run: RunKey) -> Vec<AttemptRow>;
@@ -253,6 +255,31 @@ impl Tokens for Watched {
     passed_on! {
         tokens() -> Vec<TokenRow>;
         write_token(write: TokenWrite) -> bool;
+        login(hash: &str) -> Option<LoginRow>;
+        write_login(write: LoginWrite) -> bool;
+    }
+}
+
+impl Pressure for Watched {
+    passed_on! {
+        add_pressure(rows: Arc<[PressureRow]>, forget_before: Timestamp) -> ();
+        pressure(range: PressureRange) -> Vec<PressureRow>;
+    }
+}
+
+impl Audit for Watched {
+    passed_on! {
+        add_audit(rows: Arc<[AuditRow]>, forget_before: Timestamp) -> ();
+        audit(range: AuditRange<String>) -> Vec<AuditRow>;
+        newest_actions(range: AuditRange<(Uid, String)>) -> Vec<ActionRow>;
+    }
+}
+
+impl GraphTemplates for Watched {
+    passed_on! {
+        graph_templates(after: &str, limit: usize) -> Vec<GraphTemplateRow>;
+        graph_template(name: &str) -> Option<GraphTemplateRow>;
+        write_graph_template(write: GraphTemplateWrite) -> bool;
     }
 }
 

@@ -104,7 +104,8 @@ examples! {
         "resurgam token list";
     TOKEN_CREATE:
         "resurgam token create --role operate --name ci"
-        "resurgam token create --role read --name support --no-payloads --json";
+        "resurgam token create --role read --name support --no-payloads --json"
+        "resurgam token create --role work --name shop --namespace shop --start";
     TOKEN_LIST:
         "resurgam token list --json";
     TOKEN_REVOKE:

@@ -10,6 +10,7 @@ use std::fmt;
 use base64ct::{Base64, Base64Unpadded, Base64Url, Base64UrlUnpadded, Encoding};
 use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
 /// The environment variable that holds the key.
@@ -169,9 +170,11 @@ impl Secrets {
 }
 
 /// The secrets of a run, by their names, and the fingerprint of the key that reads them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct EncryptedSecrets {
     pub(crate) values: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
 }
 

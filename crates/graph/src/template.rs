@@ -51,6 +51,9 @@ pub struct Start {
     pub delay: Duration,
     /// What the template's secrets are encrypted with.
     pub key: Option<SecretsKey>,
+    /// Secrets that were encrypted before, see [`Template::secrets_to_store`], in the place of
+    /// those of the template.
+    pub stored_secrets: Option<String>,
 }
 
 /// A run that can be started.
@@ -135,19 +138,53 @@ impl Template {
         let mut notes = Notes::default();
         let inputs = self.root_inputs(start, &mut notes);
         let store = self.store(start, &mut notes);
-        let secrets = match (&start.key, self.secrets.is_empty()) {
-            (_, true) => EncryptedSecrets::default(),
-            (Some(key), false) => self.secrets.encrypted(key),
-            (None, false) => {
-                notes.refuse(Code::G6, "secrets", no_key());
+        let secrets = match &start.stored_secrets {
+            None => self.encrypted(start.key.as_ref(), &mut notes),
+            Some(stored) => serde_json::from_str(stored).unwrap_or_else(|error| {
+                notes.refuse(Code::G6, "secrets", format!("they cannot be read: {error}"));
                 EncryptedSecrets::default()
-            }
+            }),
         };
         Problems::check(notes.problems)?;
         let graph = self.graph.clone();
         let delay_ms = u64::try_from(start.delay.as_millis()).unwrap_or(u64::MAX);
         let run = GraphRun::new(graph, secrets, inputs, store, delay_ms);
         Ok(Started { run, warnings: notes.warnings })
+    }
+
+    /// Its secrets, encrypted and as text, so that the template can be kept without them. Whoever
+    /// starts it later needs no key.
+    ///
+    /// ```
+    /// use resurgam_graph::{SecretsKey, Start, Template};
+    ///
+    /// let node = r#"{"node_name": "Greet", "namespace": "n", "identifier": "a", "inputs": {}}"#;
+    /// let of = |secrets: &str| {
+    ///     Template::parse(&format!(r#"{{"secrets": {secrets}, "nodes": [{node}]}}"#))
+    /// };
+    /// let key = SecretsKey::from_text(&SecretsKey::generate_text()).unwrap();
+    /// let stored = of(r#"{"password": "hunter2"}"#)?.secrets_to_store(Some(&key))?;
+    /// assert!(stored.contains("password") && !stored.contains("hunter2"));
+    /// let start = Start { stored_secrets: Some(stored), ..Start::default() };
+    /// assert!(of("{}")?.start(&start).is_ok());
+    /// # Ok::<(), resurgam_core::config::Problems>(())
+    /// ```
+    pub fn secrets_to_store(&self, key: Option<&SecretsKey>) -> Result<String, Problems> {
+        let mut notes = Notes::default();
+        let secrets = self.encrypted(key, &mut notes);
+        Problems::check(notes.problems)?;
+        Ok(serde_json::to_string(&secrets).expect("texts by their names are JSON"))
+    }
+
+    fn encrypted(&self, key: Option<&SecretsKey>, notes: &mut Notes) -> EncryptedSecrets {
+        match (key, self.secrets.is_empty()) {
+            (_, true) => EncryptedSecrets::default(),
+            (Some(key), false) => self.secrets.encrypted(key),
+            (None, false) => {
+                notes.refuse(Code::G6, "secrets", no_key());
+                EncryptedSecrets::default()
+            }
+        }
     }
 
     fn root(&self) -> &Node {

@@ -45,6 +45,7 @@ guides! {
     gates "gates.md";
     operations "operations.md";
     server "server.md";
+    api "api.md";
     remote_workers "remote-workers.md";
     threat_model "threat-model.md";
     command_line "command-line.md";

@@ -1,17 +1,22 @@
 //! The router, and what its handlers share.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
 use resurgam::{Client, Code};
+use resurgam_graph::SecretsKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::access::{Asks, KnownTokens, hash_of};
+use crate::access::{Asks, Failures, KnownTokens, hash_of};
+use crate::audit::AuditLog;
+use crate::caller::Caller;
+use crate::compress::compressed;
 use crate::links::{as_base, with_links};
 use crate::openapi::with_problems;
 use crate::problem::Problem;
@@ -20,8 +25,8 @@ use crate::serve::{Limits, Network, Tls};
 use crate::switch::Switch;
 use crate::{routes, ui};
 
-/// The largest body of a request.
-const LARGEST_BODY: usize = 16 << 20;
+/// The largest body of a request, also when it was compressed.
+pub(crate) const LARGEST_BODY: usize = 16 << 20;
 
 /// Renders the numbers of this process.
 pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
@@ -50,6 +55,8 @@ pub struct Options {
     /// Whose word about a request is taken.
     pub(crate) proxies: Vec<Network>,
     pub(crate) switches: Vec<Switch>,
+    /// What secrets of graphs are encrypted with.
+    pub(crate) secrets_key: Option<SecretsKey>,
 }
 
 impl Options {
@@ -106,6 +113,13 @@ impl Options {
         self
     }
 
+    /// What secrets of graphs are encrypted with before anything is stored. Graphs with secrets are
+    /// refused without it.
+    pub fn secrets_key(mut self, key: &SecretsKey) -> Self {
+        self.secrets_key = Some(key.clone());
+        self
+    }
+
     /// A token that may do everything while this process runs, and is stored nowhere.
     pub fn admin_token(mut self, token: &str) -> Self {
         self.admin = Some(hash_of(token));
@@ -142,9 +156,14 @@ pub struct Api {
     pub(crate) client: Client,
     pub(crate) options: Options,
     pub(crate) tokens: KnownTokens,
+    /// Who named tokens that let nobody in.
+    pub(crate) failures: Failures,
+    /// Who did what.
+    pub(crate) audit: AuditLog,
     stopping: Arc<watch::Sender<bool>>,
     /// Room for those who wait for something.
     waiting: Arc<Semaphore>,
+    waiting_by_token: WaitingByToken,
 }
 
 impl fmt::Debug for Api {
@@ -163,7 +182,10 @@ impl Api {
     pub fn new(client: &Client, options: Options) -> Self {
         let stopping = Arc::new(watch::Sender::new(false));
         let waiting = Arc::new(Semaphore::new(options.limits.polls));
-        Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping, waiting }
+        let (tokens, failures) = (KnownTokens::default(), Failures::default());
+        let (client, audit) = (client.clone(), AuditLog::default());
+        let waiting_by_token = WaitingByToken::default();
+        Api { client, options, tokens, failures, audit, stopping, waiting, waiting_by_token }
     }
 
     /// Its routes.
@@ -176,6 +198,7 @@ impl Api {
             .fallback(nothing_here)
             .method_not_allowed_fallback(not_so)
             .layer(DefaultBodyLimit::max(LARGEST_BODY))
+            .layer(from_fn(compressed))
             .layer(map_response(with_limits_for_browsers))
             .layer(from_fn_with_state(self.clone(), with_links))
             .with_state(self.clone());
@@ -191,12 +214,22 @@ impl Api {
         self.stopping.send_replace(true);
     }
 
-    /// Room to wait for something, for as long as the answer exists; a problem where too many wait.
-    pub(crate) fn may_wait(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.waiting.clone().try_acquire_owned().map_err(|_| {
-            let detail = format!("{} requests wait already; ask later", self.options.limits.polls);
+    /// Room to wait for something, for as long as the answer exists; a problem where too many wait,
+    /// or too many of this token.
+    pub(crate) fn may_wait(&self, caller: &Caller) -> Result<Room, Problem> {
+        let full = |most: usize, whose: &str| {
+            let detail = format!("{most} requests{whose} wait already; ask later");
             Problem::new(StatusCode::TOO_MANY_REQUESTS, Code::E9, detail)
-        })
+        };
+        let limits = self.options.limits;
+        let own = caller.token_id().map(|id| {
+            let most = caller.polls().unwrap_or(limits.polls_of_token);
+            let room = self.waiting_by_token.room(id, most);
+            room.ok_or_else(|| full(most, " of this token"))
+        });
+        let own = own.transpose()?;
+        let all = self.waiting.clone().try_acquire_owned();
+        Ok(Room { _all: all.map_err(|_| full(limits.polls, ""))?, _own: own })
     }
 
     /// True when the process is to end.
@@ -209,6 +242,46 @@ impl Api {
         let mut stopping = self.stopping.subscribe();
         // The sender lives as long as this does.
         let _stopping = stopping.wait_for(|stopping| *stopping).await;
+    }
+}
+
+/// Room to wait for something.
+pub(crate) struct Room {
+    _all: OwnedSemaphorePermit,
+    _own: Option<OwnRoom>,
+}
+
+/// How many requests of each token wait.
+#[derive(Clone, Default)]
+struct WaitingByToken(Arc<Mutex<HashMap<String, usize>>>);
+
+impl WaitingByToken {
+    /// Room for one more, unless so many wait.
+    fn room(&self, token: &str, most: usize) -> Option<OwnRoom> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = waiting.entry(token.to_string()).or_default();
+        (*count < most).then(|| {
+            *count += 1;
+            OwnRoom { of: self.clone(), token: token.to_string() }
+        })
+    }
+}
+
+/// Room for a request of a token. Given back when it is dropped.
+struct OwnRoom {
+    of: WaitingByToken,
+    token: String,
+}
+
+impl Drop for OwnRoom {
+    fn drop(&mut self) {
+        let mut waiting = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = waiting.get_mut(&self.token) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                waiting.remove(&self.token);
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use resurgam::Code;
 
-use crate::access::Known;
+use crate::access::{Known, Role};
 use crate::problem::Problem;
 
 /// The longest key of a request.
@@ -23,15 +23,23 @@ pub(crate) struct Caller {
     id: String,
     /// The queues that the token is for; all when there are none.
     queues: Vec<String>,
+    /// It starts instances on these queues only.
+    starts_there: bool,
+    /// How many of its requests may wait at once, where the token says so.
+    polls: Option<usize>,
+    /// Its role is admin.
+    is_admin: bool,
 }
 
 impl Caller {
     /// Who named this token, or none.
     pub(crate) fn of(known: Option<Known>) -> Self {
-        let Some(Known { id, name, settings, .. }) = known else {
+        let Some(Known { id, name, role, settings }) = known else {
             return Caller::default();
         };
-        Caller { token: Some(name), id, queues: settings.queues }
+        let (queues, polls) = (settings.all_queues(), settings.polls);
+        let (starts_there, is_admin) = (role == Role::Work, role == Role::Admin);
+        Caller { token: Some(name), id, queues, starts_there, polls, is_admin }
     }
 }
 
@@ -52,6 +60,48 @@ impl Caller {
                 )),
             },
         }
+    }
+
+    /// The queue that an instance is started on: a token that is for workers starts on its own
+    /// queues only.
+    pub(crate) fn starts_on(&self, queue: Option<String>) -> Result<Option<String>, Problem> {
+        let mine = self.queues.as_slice();
+        if !self.starts_there || mine.is_empty() {
+            return Ok(queue);
+        }
+        match (queue, mine) {
+            (Some(queue), mine) if mine.contains(&queue) => Ok(Some(queue)),
+            (None, [only]) => Ok(Some(only.clone())),
+            (queue, mine) => {
+                let mine = mine.join(", ");
+                let given = queue.map_or("no queue is named".to_string(), |queue| {
+                    format!("it is not for the queue {queue}")
+                });
+                let detail = format!("the token starts instances on {mine}: {given}");
+                Err(Problem::new(StatusCode::FORBIDDEN, Code::E9, detail))
+            }
+        }
+    }
+
+    /// Refuses who may not do what only admins may. Where no token is asked for, everybody may.
+    pub(crate) fn needs_admin(&self, what: &str) -> Result<(), Problem> {
+        match &self.token {
+            Some(token) if !self.is_admin => {
+                let detail = format!("{what} needs the role admin, and token {token} has another");
+                Err(Problem::new(StatusCode::FORBIDDEN, Code::E9, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many requests of the token may wait at once, where it says so.
+    pub(crate) fn polls(&self) -> Option<usize> {
+        self.polls
+    }
+
+    /// What tells the token from others of its name; none where none is asked for.
+    pub(crate) fn token_id(&self) -> Option<&str> {
+        self.token.as_ref().map(|_| self.id.as_str())
     }
 
     /// The name that is recorded: whom the request names, and the token that let it in.

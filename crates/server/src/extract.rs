@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::compress::inflated;
 use crate::names;
 use crate::problem::Problem;
 use crate::serve::Arrives;
@@ -51,15 +52,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         // Where nothing says how long it may take, somebody else serves, and sees to that.
         let arrives = request.extensions().get::<Arrives>().copied();
-        let reading = Json::from_request(request, state);
-        let read = match arrives {
+        let reading = async { Ok(Json::from_request(inflated(request).await?, state).await) };
+        let read: Result<_, Problem> = match arrives {
             Some(Arrives(time)) => tokio::time::timeout(time, reading).await.map_err(|_| {
                 let detail = format!("read the body: it had not arrived after {time:?}");
                 Problem::new(StatusCode::REQUEST_TIMEOUT, Code::E9, detail)
             })?,
             None => reading.await,
         };
-        read.map(|Json(body)| Body(body)).map_err(|rejection: JsonRejection| {
+        read?.map(|Json(body)| Body(body)).map_err(|rejection: JsonRejection| {
             let detail = format!("read the body: {}", cause(&rejection));
             let code = match rejection.status() {
                 StatusCode::PAYLOAD_TOO_LARGE => Code::E6,

@@ -36,7 +36,9 @@
 
 mod access;
 mod api;
+mod audit;
 mod caller;
+mod compress;
 mod extract;
 mod links;
 mod names;

@@ -21,6 +21,8 @@ use crate::problem::Problem;
         (name = "instances", description = "What was started, and what became of it"),
         (name = "calls", description = "Activity calls and what decides about them"),
         (name = "decisions", description = "What waits for somebody: dead letters, paused calls"),
+        (name = "policies", description = "What a retry policy does, before it decides"),
+        (name = "graphs", description = "Graphs that are kept by name"),
         (name = "schedules", description = "What starts by the clock"),
         (name = "workers", description = "Attempts for workers in any language"),
         (name = "system", description = "Nodes, health and numbers"),

@@ -1,9 +1,9 @@
-// Asking the server. Addresses are relative, so that the pages work wherever they are mounted; a token
-// is kept for this tab only, and goes out in a header and never in an address.
+// Asking the server. Addresses are relative, so that the pages work wherever they are mounted. A token is
+// exchanged for a cookie that no script can read; the page keeps only the name of the token.
 import { useCallback, useEffect, useRef, useState } from "./vendor/hooks.mjs";
 
 const BASE = new URL("../api/v1/", document.baseURI);
-const KEY = "resurgam-token";
+const KEY = "resurgam-login";
 
 /** How often a view looks again, in milliseconds. */
 const EVERY = 3_000;
@@ -37,25 +37,34 @@ export const age = () => (answered ? Date.now() - answered : 0);
 /** @param {string} path */
 export const address = (path) => new URL(path.replace(/^\/(.*\/)?api\/v1\//, ""), BASE);
 
-export const token = () => sessionStorage.getItem(KEY) ?? "";
+/** The name of the token that this browser has logged in with; empty when it has not. */
+export const who = () => localStorage.getItem(KEY) ?? "";
 
-/** @param {string} text */
-export function setToken(text) {
-  if (text) sessionStorage.setItem(KEY, text);
-  else sessionStorage.removeItem(KEY);
+/** @param {string} name */
+function isNow(name) {
+  if (name) localStorage.setItem(KEY, name);
+  else localStorage.removeItem(KEY);
   wanted = false;
   tell();
+  look();
 }
 
-/** Takes a token if the server does. @param {string} text */
+/** Logs in with a token, if the server takes it. @param {string} text */
 export async function enter(text) {
-  const answer = await fetch(address("nodes"), { headers: { authorization: `Bearer ${text}` }, cache: "no-store" });
-  if (answer.status === 401) {
-    const told = await answer.json().catch(() => ({}));
-    throw new Problem(401, told.detail ?? "The token is not known.", told.code);
-  }
-  setToken(text);
-  look();
+  const answer = await fetch(address("login"), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ token: text }),
+  });
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem(answer.status, told.detail ?? "The token is not known.", told.code);
+  isNow(told.name);
+}
+
+/** Logs out: the cookie is worth nothing from then on. */
+export async function leave() {
+  await fetch(address("login"), { method: "DELETE" });
+  isNow("");
 }
 
 /** Whether the server asks for a token. */
@@ -78,7 +87,6 @@ export function listen(heard) {
 export async function ask(path, { method = "GET", body, signal, key } = {}) {
   /** @type {Record<string, string>} */
   const headers = {};
-  if (token()) headers.authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key) headers["idempotency-key"] = key;
   const text = body === undefined ? undefined : JSON.stringify(body);
@@ -103,8 +111,7 @@ export async function ask(path, { method = "GET", body, signal, key } = {}) {
  * @param {string} path
  */
 export async function download(path) {
-  const headers = token() ? { authorization: `Bearer ${token()}` } : undefined;
-  const answer = await fetch(address(path), { headers });
+  const answer = await fetch(address(path));
   if (!answer.ok) throw new Problem(answer.status, answer.statusText);
   return answer.text();
 }

@@ -257,7 +257,7 @@ function Head({ query, known }) {
     failure_type: "failing with",
     tag: "with tag",
     schedule: "started by schedule",
-    text: "with text",
+    text: "id begins with",
   };
   return html`<div class="lede"><div><h1 class="sr">Instances</h1>
     <form class="query" role="search" aria-label="Which instances" onSubmit=${(event) => event.preventDefault()}>
@@ -277,7 +277,7 @@ const SAYS = {
   activity: (value) => `with activity ${value}`,
   failure_type: (value) => `failing with ${value}`,
   schedule: (value) => `started by schedule ${value}`,
-  text: (value) => `with text ${value}`,
+  text: (value) => `whose id begins with ${value}`,
 };
 
 /** Those of these conditions that a query has, in words. @param {URLSearchParams} query @param {string[]} names */

@@ -3,7 +3,7 @@
 import { html } from "./vendor/html.js";
 import { useCallback, useEffect, useRef, useState } from "./vendor/hooks.mjs";
 import { go, to } from "./address.js";
-import { age, ask, enter, isLive, listen, look, setLive, setToken, STALE, token, useAsk, wantsToken } from "./api.js";
+import { age, ask, enter, isLive, leave, listen, look, setLive, STALE, useAsk, wantsToken, who } from "./api.js";
 import { KEYS, useKeys } from "./keys.js";
 import { Trouble } from "./parts.js";
 import { Mark, Sign, textures } from "./shapes.js";
@@ -72,11 +72,7 @@ export function Shell({ view, children }) {
         <button type="button" onClick=${toggleTheme} title="Light or dark (t)"><${Sign} name="theme" size=${16} />
           <span class="txt">Theme</span><span class="sr"> switch</span></button>
         ${
-          token() &&
-          html`<button type="button" onClick=${() => {
-            setToken("");
-            look();
-          }}>Forget token</button>`
+          who() && html`<button type="button" onClick=${leave} title="This browser is let in with the token ${who()}">Log out</button>`
         }</div></header>
     <${Age} />
     ${"switches" in document.body.dataset && html`<${Switches} />`}
@@ -132,12 +128,12 @@ function Login() {
   };
   return html`<div class="lede"><div><h1>This server asks who you are.</h1></div></div>
     <form class="deed login" onSubmit=${submit}><div>
-      <h3>Paste a token. It is kept for this tab, until the tab is closed, and nowhere else.</h3></div>
+      <h3>Paste a token. It is exchanged for a login of twelve hours, and kept nowhere.</h3></div>
       <div class="field"><label for="token">Token</label>
         <input id="token" type="password" value=${text} autocomplete="off" required onInput=${(event) => set(event.target.value)} />
       ${wrong && html`<p class="trouble" role="alert">${wrong}</p>`}</div>
       <div class="cli"><pre>resurgam token create --role operate --name you</pre></div>
-      <div class="acts"><button class="primary" type="submit">Use this token</button></div></form>`;
+      <div class="acts"><button class="primary" type="submit">Log in</button></div></form>`;
 }
 
 /** A dialog that closes with Escape and gives the focus back. */

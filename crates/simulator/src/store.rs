@@ -15,12 +15,13 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens,
-    Transacted, Unresolved, Work, not_offered,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Audit, AuditRange, AuditRow, Bulk,
+    BulkCursor, BulkRecord, CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
+    Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
+    LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
+    PressureRow, Result, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -389,6 +390,61 @@ impl Tokens for SimulatedStore {
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         Box::pin(self.change("token", move |it| Ok(it.model.write_token(write))))
     }
+
+    fn login(&self, hash: &str) -> Answer<'_, Option<LoginRow>> {
+        let hash = hash.to_string();
+        self.read("login", move |it| it.model.login(&hash))
+    }
+
+    fn write_login(&self, write: LoginWrite) -> Answer<'_, bool> {
+        Box::pin(self.change("login", move |it| Ok(it.model.write_login(write))))
+    }
+}
+
+impl Pressure for SimulatedStore {
+    fn add_pressure(&self, rows: Arc<[PressureRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        Box::pin(self.change("pressure", move |it| {
+            it.model.add_pressure(&rows, forget_before);
+            Ok(())
+        }))
+    }
+
+    fn pressure(&self, range: PressureRange) -> Answer<'_, Vec<PressureRow>> {
+        self.read("pressure", move |it| it.model.pressure(&range))
+    }
+}
+
+impl Audit for SimulatedStore {
+    fn add_audit(&self, rows: Arc<[AuditRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        Box::pin(self.change("audit", move |it| {
+            it.model.add_audit(&rows, forget_before);
+            Ok(())
+        }))
+    }
+
+    fn audit(&self, range: AuditRange<String>) -> Answer<'_, Vec<AuditRow>> {
+        self.read("audit", move |it| it.model.audit(&range))
+    }
+
+    fn newest_actions(&self, range: AuditRange<(Uid, String)>) -> Answer<'_, Vec<ActionRow>> {
+        self.read("newest actions", move |it| it.model.newest_actions(&range))
+    }
+}
+
+impl GraphTemplates for SimulatedStore {
+    fn graph_templates(&self, after: &str, limit: usize) -> Answer<'_, Vec<GraphTemplateRow>> {
+        let after = after.to_string();
+        self.read("graphs", move |it| it.model.graph_templates(&after, limit))
+    }
+
+    fn graph_template(&self, name: &str) -> Answer<'_, Option<GraphTemplateRow>> {
+        let name = name.to_string();
+        self.read("graph", move |it| it.model.graph_template(&name))
+    }
+
+    fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
+        Box::pin(self.change("graph", move |it| Ok(it.model.write_graph_template(write))))
+    }
 }
 
 impl Unresolved for SimulatedStore {
@@ -461,6 +517,18 @@ impl Inspect for SimulatedStore {
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
         self.read("list", move |it| it.model.list(&filter))
+    }
+
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>> {
+        let (prefix, after) = (prefix.to_string(), after.map(str::to_string));
+        self.read("instances with a prefix", move |it| {
+            it.model.with_prefix(&prefix, after.as_deref(), limit)
+        })
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {

@@ -446,6 +446,18 @@ impl Inspect for PostgresStore {
         self.here(async move { read::list(self.pool(), &filter).await })
     }
 
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>> {
+        let (prefix, after) = (prefix.to_string(), after.map(str::to_string));
+        self.here(
+            async move { read::with_prefix(self.pool(), &prefix, after.as_deref(), limit).await },
+        )
+    }
+
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
         self.here(read::history(self.pool(), run))
     }

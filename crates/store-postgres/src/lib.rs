@@ -25,6 +25,7 @@
 //! Not here: what an owner does with the rows, and when it takes or gives up a shard. That is the
 //! worker's.
 
+mod audit;
 mod backoff;
 mod batched_reads;
 mod calls;
@@ -36,12 +37,14 @@ mod connect;
 mod decode;
 mod encode;
 mod errors;
+mod graph_templates;
 mod lanes;
 mod limits;
 mod migrate;
 mod options;
 mod ownership;
 mod pool;
+mod pressure;
 mod quarantine;
 mod read;
 mod session;

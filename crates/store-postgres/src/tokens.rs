@@ -1,7 +1,8 @@
-//! API tokens: a table that is read whole, and changed a row at a time.
+//! API tokens, which are read whole and changed a row at a time; and the logins that browsers get
+//! for them.
 
-use resurgam_store::decode::{self, Decoded, TOKEN};
-use resurgam_store::{Answer, Error, Result, TokenRow, TokenWrite, Tokens};
+use resurgam_store::decode::{self, Decoded, LOGIN, TOKEN};
+use resurgam_store::{Answer, Error, LoginRow, LoginWrite, Result, TokenRow, TokenWrite, Tokens};
 
 use crate::decode::Fetched;
 use crate::pool::Pool;
@@ -15,6 +16,15 @@ impl Tokens for PostgresStore {
 
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         self.here(async move { change(self.pool(), &write).await })
+    }
+
+    fn login(&self, hash: &str) -> Answer<'_, Option<LoginRow>> {
+        let hash = hash.to_string();
+        self.here(async move { login(self.pool(), &hash).await })
+    }
+
+    fn write_login(&self, write: LoginWrite) -> Answer<'_, bool> {
+        self.here(async move { change_login(self.pool(), &write).await })
     }
 }
 
@@ -44,6 +54,35 @@ async fn change(pool: &Pool, write: &TokenWrite) -> Result<bool> {
             let sql = "UPDATE @api_token SET revoked_at = $2
                        WHERE id = $1 AND revoked_at IS NULL RETURNING id";
             Statement::rows(what, sql).text(id).big(at.as_millis())
+        }
+    };
+    Ok(!pool.ask(statement).await?.is_empty())
+}
+
+async fn login(pool: &Pool, hash: &str) -> Result<Option<LoginRow>> {
+    let what = "look for a login";
+    let sql = format!("SELECT {LOGIN} FROM @login WHERE hash = $1");
+    let rows = pool.ask(Statement::rows(what, sql).text(hash)).await?;
+    let found = rows.first().map(|row| decode::login(&Fetched(row))).transpose();
+    found.map_err(|why| Error::data(what).because(why))
+}
+
+/// Changes one login; false when there was nothing to change.
+async fn change_login(pool: &Pool, write: &LoginWrite) -> Result<bool> {
+    let what = "change a login";
+    let statement = match write {
+        LoginWrite::Insert { row, ended_before } => {
+            let sql = "WITH ended AS (DELETE FROM @login WHERE ends_at < $6)
+                       INSERT INTO @login (hash, token, bound, created_at, ends_at)
+                       VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING RETURNING hash";
+            let LoginRow { hash, token, bound, created_at, ends_at } = row;
+            let statement = Statement::rows(what, sql).text(hash).text(token).text(bound);
+            let statement = statement.big(created_at.as_millis()).big(ends_at.as_millis());
+            statement.big(ended_before.as_millis())
+        }
+        LoginWrite::Delete { hash } => {
+            let sql = "DELETE FROM @login WHERE hash = $1 RETURNING hash";
+            Statement::rows(what, sql).text(hash)
         }
     };
     Ok(!pool.ask(statement).await?.is_empty())

@@ -456,6 +456,19 @@ impl Inspect for SqliteStore {
         self.read(|| "list instances".to_string(), move |reading| read::list(reading, &filter))
     }
 
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>> {
+        let (prefix, after) = (prefix.to_string(), after.map(str::to_string));
+        self.read(
+            || "list instances by their ids".to_string(),
+            move |reading| read::with_prefix(reading, &prefix, after.as_deref(), limit),
+        )
+    }
+
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
         self.read(
             move || format!("read the history of {}", run.uid),

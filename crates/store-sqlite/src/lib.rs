@@ -31,6 +31,7 @@
 //! Not here: what an owner does with the rows, and when a standby tries to become one. That is the
 //! worker's.
 
+mod audit;
 mod busy;
 mod calls;
 mod changes;
@@ -40,11 +41,13 @@ mod decode;
 mod encode;
 mod errors;
 mod file_limit;
+mod graph_templates;
 mod lock;
 mod lock_files;
 mod open;
 mod options;
 mod ownership;
+mod pressure;
 mod process;
 mod quarantine;
 mod queue;

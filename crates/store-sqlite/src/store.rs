@@ -12,7 +12,7 @@ use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
-    TokenWrite, Transacted,
+    Transacted,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -352,10 +352,14 @@ impl SqliteStore {
         self.order(|answer| Order::Delete { wanted, answer }, what).await
     }
 
-    /// Changes an API token.
-    pub(crate) async fn change_token(&self, write: TokenWrite) -> Result<bool> {
-        let what = || "change an API token".to_string();
-        self.order(|answer| Order::Token { write, answer }, what).await
+    /// Changes rows that no step writes, in a transaction of its own.
+    pub(crate) async fn change_apart(
+        &self,
+        what: &'static str,
+        change: impl FnOnce(&Connection) -> Result<bool> + Send + 'static,
+    ) -> Result<bool> {
+        let change = Box::new(change);
+        self.order(|answer| Order::Apart { change, answer }, || what.to_string()).await
     }
 
     /// Takes the right to work.

@@ -1,10 +1,10 @@
-//! API tokens: a table that is read whole, and changed a row at a time.
+//! API tokens, which are read whole and changed a row at a time; and the logins that browsers get
+//! for them.
 
-use resurgam_store::decode::{self, TOKEN};
-use resurgam_store::{Answer, Result, TokenRow, TokenWrite, Tokens};
+use resurgam_store::decode::{self, LOGIN, TOKEN};
+use resurgam_store::{Answer, LoginRow, LoginWrite, Result, TokenRow, TokenWrite, Tokens};
 use rusqlite::{Connection, params};
 
-use crate::busy;
 use crate::errors::Attempted;
 use crate::read::Reading;
 use crate::store::SqliteStore;
@@ -15,7 +15,21 @@ impl Tokens for SqliteStore {
     }
 
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
-        Box::pin(self.change_token(write))
+        let change = move |connection: &Connection| change(connection, &write);
+        Box::pin(self.change_apart("change an API token", change))
+    }
+
+    fn login(&self, hash: &str) -> Answer<'_, Option<LoginRow>> {
+        let (hash, what) = (hash.to_string(), || "look for a login".to_string());
+        self.read(what, move |reading| {
+            let sql = format!("SELECT {LOGIN} FROM resurgam_login WHERE hash = ?1");
+            reading.one(&sql, [hash], |row| decode::login(&row), what)
+        })
+    }
+
+    fn write_login(&self, write: LoginWrite) -> Answer<'_, bool> {
+        let change = move |connection: &Connection| change_login(connection, &write);
+        Box::pin(self.change_apart("change a login", change))
     }
 }
 
@@ -33,7 +47,7 @@ fn all(reading: &mut Reading<'_>) -> Result<Vec<TokenRow>> {
 }
 
 /// Changes one token; false when there was nothing to change.
-pub(crate) fn write(connection: &Connection, write: &TokenWrite) -> Result<bool> {
+fn change(connection: &Connection, write: &TokenWrite) -> Result<bool> {
     let changed = match write {
         TokenWrite::Insert(row) => {
             let sql = "INSERT INTO resurgam_api_token
@@ -50,6 +64,25 @@ pub(crate) fn write(connection: &Connection, write: &TokenWrite) -> Result<bool>
             connection.execute(sql, params![id, at.as_millis()])
         }
     };
-    busy::served();
     Ok(changed.attempted(|| "change an API token".into())? > 0)
+}
+
+/// Changes one login; false when there was nothing to change.
+fn change_login(connection: &Connection, write: &LoginWrite) -> Result<bool> {
+    let what = || "change a login".to_string();
+    let changed = match write {
+        LoginWrite::Insert { row, ended_before } => {
+            let sql = "DELETE FROM resurgam_login WHERE ends_at < ?1";
+            connection.execute(sql, [ended_before.as_millis()]).attempted(what)?;
+            let sql = "INSERT INTO resurgam_login (hash, token, bound, created_at, ends_at)
+                       VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING";
+            let LoginRow { hash, token, bound, created_at, ends_at } = row;
+            let values = params![hash, token, bound, created_at.as_millis(), ends_at.as_millis()];
+            connection.execute(sql, values)
+        }
+        LoginWrite::Delete { hash } => {
+            connection.execute("DELETE FROM resurgam_login WHERE hash = ?1", [hash])
+        }
+    };
+    Ok(changed.attempted(what)? > 0)
 }

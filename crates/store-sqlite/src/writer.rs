@@ -22,7 +22,7 @@ use std::time::Duration;
 use resurgam_core::{Failure, Shard, UserWork};
 use resurgam_store::{
     Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
-    StepResult, TokenWrite, Transacted, not_offered,
+    StepResult, Transacted, not_offered,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -39,8 +39,8 @@ use crate::quarantine::{self, Quarantined};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::still::Seat;
+use crate::sweep;
 use crate::user_transaction::{self, SqliteWork};
-use crate::{sweep, tokens};
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
@@ -52,8 +52,8 @@ pub(crate) enum Order {
     Tables { work: UserWork, answer: oneshot::Sender<Result<Changed>> },
     /// Delete closed instances.
     Delete { wanted: Deletion, answer: oneshot::Sender<Result<Deleted>> },
-    /// Change an API token.
-    Token { write: TokenWrite, answer: oneshot::Sender<Result<bool>> },
+    /// Change rows that no step writes: tokens, statistics, graphs.
+    Apart { change: Change, answer: oneshot::Sender<Result<bool>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -69,6 +69,9 @@ pub(crate) enum Order {
     /// End.
     Close,
 }
+
+/// A change of rows that no step writes.
+pub(crate) type Change = Box<dyn FnOnce(&Connection) -> Result<bool> + Send>;
 
 /// How code of the user on their own tables ended.
 pub(crate) type Changed = std::result::Result<(), Failure>;
@@ -275,12 +278,13 @@ impl Writer {
                 let _ = answer.send(deleted);
                 self.look_after_log();
             }
-            Order::Token { write, answer } => {
+            Order::Apart { change, answer } => {
                 let changed = self.refuse_gone().and_then(|()| {
                     self.give_way(desk);
-                    tokens::write(&self.connection, &write)
+                    self.change_apart(change)
                 });
                 let _ = answer.send(changed);
+                self.look_after_log();
             }
             Order::Own { node, answer } => {
                 let answered = answer.send(self.own(desk, &node));
@@ -352,6 +356,15 @@ impl Writer {
             return Err(Error::fenced("this node does not own it"));
         };
         statements.transact(attempt, work, self.transaction_timeout, fence)
+    }
+
+    fn change_apart(&self, change: Change) -> Result<bool> {
+        let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        busy::served();
+        let transaction = begun.attempted(|| "begin a transaction".into())?;
+        let changed = change(&transaction)?;
+        transaction.commit().attempted(|| "commit the transaction".into())?;
+        Ok(changed)
     }
 
     /// The user's tables are everybody's who has the file open, so no fence stands here.

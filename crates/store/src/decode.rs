@@ -22,8 +22,9 @@ use crate::unresolved::{
     CallCursor, DeadLetter, LetterHead, LetterState, PausedCall, Settled, ledger_from_stored,
 };
 use crate::{
-    BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow, HandState, Hold,
-    HoldKind, InboxRow, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
+    AuditRow, BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow,
+    GraphTemplateRow, HandState, Hold, HoldKind, InboxRow, LoginRow, PressureCounts, PressureRow,
+    ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
 };
 
 /// Why a row cannot be read.
@@ -426,6 +427,69 @@ pub fn token(row: &impl Columns) -> Decoded<TokenRow> {
         by: row.string(5)?,
         created_at: row.timestamp(6)?,
         revoked_at: row.maybe_timestamp(7)?,
+    })
+}
+
+/// The columns of a login.
+pub const LOGIN: &str = "hash, token, bound, created_at, ends_at";
+
+/// A login, from the columns of [`LOGIN`].
+pub fn login(row: &impl Columns) -> Decoded<LoginRow> {
+    Ok(LoginRow {
+        hash: row.string(0)?,
+        token: row.string(1)?,
+        bound: row.string(2)?,
+        created_at: row.timestamp(3)?,
+        ends_at: row.timestamp(4)?,
+    })
+}
+
+/// What was counted: a time, an activity, a failure type, and then failures, retries, calls that
+/// were exhausted, and successes.
+pub fn pressure(row: &impl Columns) -> Decoded<PressureRow> {
+    let count = |column| -> Decoded<u64> { Ok(row.number(column)?.try_into().unwrap_or(0)) };
+    Ok(PressureRow {
+        at: row.timestamp(0)?,
+        activity: row.string(1)?,
+        failure_type: row.string(2)?,
+        counts: PressureCounts {
+            failures: count(3)?,
+            retries: count(4)?,
+            exhausted: count(5)?,
+            successes: count(6)?,
+        },
+    })
+}
+
+/// The columns of what somebody did.
+pub const AUDIT: &str = "id, at, by, token, reason, kind, subject, told";
+
+/// What somebody did, from the columns of [`AUDIT`].
+pub fn audit(row: &impl Columns) -> Decoded<AuditRow> {
+    Ok(AuditRow {
+        id: row.string(0)?,
+        at: row.timestamp(1)?,
+        by: row.string(2)?,
+        token: row.maybe_string(3)?,
+        reason: row.maybe_string(4)?,
+        kind: row.string(5)?,
+        subject: row.string(6)?,
+        told: row.string(7)?,
+    })
+}
+
+/// The columns of a graph that is kept by its name.
+pub const GRAPH_TEMPLATE: &str = "name, template, secrets, by, created_at, changed_at";
+
+/// A graph, from the columns of [`GRAPH_TEMPLATE`].
+pub fn graph_template(row: &impl Columns) -> Decoded<GraphTemplateRow> {
+    Ok(GraphTemplateRow {
+        name: row.string(0)?,
+        template: row.string(1)?,
+        secrets: row.string(2)?,
+        by: row.string(3)?,
+        created_at: row.timestamp(4)?,
+        changed_at: row.timestamp(5)?,
     })
 }
 

@@ -12,11 +12,13 @@
 //!   calls. [`Bulk`]: one action on many calls. [`Gates`]: what stands before
 //!   dependencies. [`Tables`]: the user's own tables beside ours.
 //!   [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL;
-//!   deleting what is closed. A [`Store`] is all of these.
+//!   deleting what is closed. [`Tokens`], [`GraphTemplates`], [`Audit`], [`Pressure`]: what only a
+//!   server needs. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
 //! - [`decode`], [`encode`], [`quarantine`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
 
+mod audit;
 mod bulk;
 pub mod conformance;
 pub mod decode;
@@ -26,12 +28,14 @@ mod event_page;
 pub mod fleet;
 mod gaps;
 mod gates;
+mod graph_templates;
 mod inbox;
 mod message;
 pub mod model;
 #[doc(hidden)]
 pub mod outage;
 mod own;
+mod pressure;
 pub mod quarantine;
 mod report;
 mod retain;
@@ -49,6 +53,7 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
+pub use audit::{Audit, AuditRange, AuditRow};
 pub use bulk::{
     AskedAnswer, Bulk, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage,
     CallStatus, Candidate, FailedCall, MatchedCall, RunCalls, WINDOW, is_of_kind,
@@ -60,8 +65,10 @@ pub use gates::{
     ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, Gates, HandState, Hold,
     HoldKind, PausedKinds, Quota, StoredGates, StoredSettings,
 };
+pub use graph_templates::{GraphTemplateRow, GraphTemplateWrite, GraphTemplates};
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
+pub use pressure::{Pressure, PressureCounts, PressureRange, PressureRow};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
@@ -74,7 +81,7 @@ pub use step::{
     ChildStart, InstanceWrite, MessageWrite, Replaces, Rewind, Step, StepResult, TaskWrite,
 };
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
-pub use tokens::{TokenRow, TokenWrite, Tokens};
+pub use tokens::{LoginRow, LoginWrite, TokenRow, TokenWrite, Tokens};
 pub use unresolved::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterHead, LetterState,
     LetterWrite, PausedCall, PausedFilter, Settled, Unresolved, grouped, ledger_from_stored,
@@ -98,6 +105,9 @@ pub trait Store:
     + Inbox
     + Retain
     + Tokens
+    + Pressure
+    + Audit
+    + GraphTemplates
     + Send
     + Sync
     + 'static
@@ -117,6 +127,9 @@ impl<T> Store for T where
         + Inbox
         + Retain
         + Tokens
+        + Pressure
+        + Audit
+        + GraphTemplates
         + Send
         + Sync
         + 'static
@@ -296,6 +309,15 @@ pub trait Inspect {
 
     /// Instances, the newest first.
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>>;
+
+    /// Current instances whose ids begin so, in the order of their ids and behind this one, at most
+    /// `limit`.
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>>;
 
     /// The events of a run in order.
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>>;

@@ -298,6 +298,10 @@ impl Clock for VirtualClock {
         self.now().since(BEGIN)
     }
 
+    fn wakes_for_statistics(&self) -> bool {
+        false
+    }
+
     fn sleep(&self, time: Duration) -> Moment {
         self.sleep_until(self.now().saturating_add(time))
     }

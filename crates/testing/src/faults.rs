@@ -9,12 +9,13 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
-    Tokens, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Audit, AuditRange, AuditRow, Bulk,
+    BulkCursor, BulkRecord, CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
+    Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
+    LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
+    PressureRow, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -426,6 +427,52 @@ impl Tokens for FaultyStore {
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         self.store.write_token(write)
     }
+
+    fn login(&self, hash: &str) -> Answer<'_, Option<LoginRow>> {
+        self.store.login(hash)
+    }
+
+    fn write_login(&self, write: LoginWrite) -> Answer<'_, bool> {
+        self.store.write_login(write)
+    }
+}
+
+impl Pressure for FaultyStore {
+    fn add_pressure(&self, rows: Arc<[PressureRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        self.store.add_pressure(rows, forget_before)
+    }
+
+    fn pressure(&self, range: PressureRange) -> Answer<'_, Vec<PressureRow>> {
+        self.store.pressure(range)
+    }
+}
+
+impl Audit for FaultyStore {
+    fn add_audit(&self, rows: Arc<[AuditRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        self.store.add_audit(rows, forget_before)
+    }
+
+    fn audit(&self, range: AuditRange<String>) -> Answer<'_, Vec<AuditRow>> {
+        self.store.audit(range)
+    }
+
+    fn newest_actions(&self, range: AuditRange<(Uid, String)>) -> Answer<'_, Vec<ActionRow>> {
+        self.store.newest_actions(range)
+    }
+}
+
+impl GraphTemplates for FaultyStore {
+    fn graph_templates(&self, after: &str, limit: usize) -> Answer<'_, Vec<GraphTemplateRow>> {
+        self.store.graph_templates(after, limit)
+    }
+
+    fn graph_template(&self, name: &str) -> Answer<'_, Option<GraphTemplateRow>> {
+        self.store.graph_template(name)
+    }
+
+    fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
+        self.store.write_graph_template(write)
+    }
 }
 
 impl Schedules for FaultyStore {
@@ -700,6 +747,15 @@ impl Inspect for FaultyStore {
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
         self.or_refuse(StoreCall::List, self.store.list(filter))
+    }
+
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>> {
+        self.or_refuse(StoreCall::List, self.store.with_prefix(prefix, after, limit))
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {

@@ -40,6 +40,12 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// a test that hangs.
     fn busy(&self, what: &dyn fmt::Display) -> Busy;
 
+    /// True when the engine wakes for statistics alone. Nothing follows from them, so a test's clock
+    /// does not stop there: they are stored when the time has passed for another reason.
+    fn wakes_for_statistics(&self) -> bool {
+        true
+    }
+
     /// Says that somebody outside awaits an answer until the guard is dropped. That is no work and
     /// holds no clock; `what` is for the message of a test that hangs.
     fn awaits(&self, _what: &dyn fmt::Display) -> Awaits {

@@ -23,7 +23,7 @@ use resurgam_sdk::{PendingTurn, Registry, States};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{
-    Assignment, AttemptTransaction, Ownership, Owning, Result, Step, StepResult, Store,
+    Assignment, AttemptTransaction, Ownership, Owning, PressureRow, Result, Step, StepResult, Store,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -48,6 +48,12 @@ const MESSAGES_AT_ONCE: usize = 256;
 
 /// A look at many instances that takes longer than this is followed by a pause.
 const LONG_LOOK: Duration = Duration::from_millis(2);
+
+/// How long it is stored what was counted of attempts.
+const COUNTS_STAY: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// How long the end of an engine waits at most until the last counts are stored.
+const LONGEST_END: Duration = Duration::from_secs(1);
 
 /// Runs workflows and activities on a store.
 pub struct Engine {
@@ -77,6 +83,8 @@ pub struct Engine {
     /// How often it was given back: what was to be written before that is not written after it.
     given_back: Arc<AtomicU64>,
     sweeping: Option<EndsWithIt>,
+    /// What was counted of attempts is being stored.
+    counting: Option<EndsWithIt>,
     beside: Beside,
     commits: Vec<Option<InFlight>>,
 }
@@ -127,6 +135,7 @@ impl Engine {
             right: Arc::default(),
             given_back: Arc::default(),
             sweeping: None,
+            counting: None,
             beside: Beside::default(),
             commits: Vec::new(),
         };
@@ -148,8 +157,9 @@ impl Engine {
             // Also at the end: attempts that were given up have their grace period.
             self.do_outputs();
             if is_done {
-                return;
+                return self.store_last_counts().await;
             }
+            self.store_counts();
             let written = self.poll_commit().await;
             let more = written.is_some() || !self.inbox.is_empty();
             if let Some(written) = written {
@@ -257,7 +267,9 @@ impl Engine {
     /// Waits until there is something to do: only a message, a commit or the time can make work.
     async fn wait(&mut self, busy: Option<Busy>) -> Option<Busy> {
         // The clock hears of the next due time before it hears that we are idle.
-        let next = self.node.next_due().map(|time| self.clock.sleep_until(time));
+        let counts = self.node.counts_due().filter(|_| self.clock.wakes_for_statistics());
+        let next = self.node.next_due().into_iter().chain(counts).min();
+        let next = next.map(|time| self.clock.sleep_until(time));
         drop(busy);
         let moment = async move {
             match next {
@@ -440,6 +452,32 @@ impl Engine {
         self.sweeping = Some(EndsWithIt(sweep));
     }
 
+    /// Stores what was counted of attempts, when it is time. Nobody waits for it, and what cannot be
+    /// stored is lost: these are statistics.
+    fn store_counts(&mut self) {
+        let Some(rows) = self.node.due_counts().filter(|rows| !rows.is_empty()) else { return };
+        let (store, now) = (self.store.clone(), self.clock.now());
+        let busy = self.clock.busy(&"statistics");
+        let counting = tokio::spawn(async move {
+            add_counts(&*store, rows, now).await;
+            drop(busy);
+        });
+        self.counting = Some(EndsWithIt(counting));
+    }
+
+    /// Stores what was counted last, unless the store makes people wait for it.
+    async fn store_last_counts(mut self) {
+        let rows = self.node.counts();
+        if rows.is_empty() {
+            return;
+        }
+        let (store, now) = (self.store.clone(), self.clock.now());
+        let added = add_counts(&*store, rows, now);
+        if tokio::time::timeout(LONGEST_END, added).await.is_err() {
+            tracing::debug!("stopped without storing what was counted of attempts last");
+        }
+    }
+
     fn start_attempt(&mut self, start: AttemptStart) {
         let store = self.store.clone();
         let gate = Gate {
@@ -500,6 +538,14 @@ impl Engine {
             mailbox.send(Input::Transact(ask));
             drop(busy);
         });
+    }
+}
+
+/// Adds what was counted of attempts to what is stored.
+async fn add_counts(store: &dyn Store, rows: Vec<PressureRow>, now: Timestamp) {
+    let forget_before = now.saturating_sub(COUNTS_STAY);
+    if let Err(error) = store.add_pressure(rows.into(), forget_before).await {
+        tracing::debug!("left out what was counted of attempts: {error}");
     }
 }
 

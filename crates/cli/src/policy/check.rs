@@ -4,34 +4,13 @@ use std::fmt::Write as _;
 
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::lint::{self, Lint};
-use serde::Serialize;
+use resurgam_policy::check::Verdict;
 
 use super::complaint::{Complaint, Refusal, printable};
 use super::source::Loaded;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::style::{ERROR, GOOD, WARNING};
-
-/// What `--json` answers, for accepted and refused policies alike.
-#[derive(Serialize)]
-pub(crate) struct Verdict<'a> {
-    ok: bool,
-    errors: &'a [Complaint],
-    lints: Vec<LintJson>,
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
-pub(crate) struct LintJson {
-    code: String,
-    message: String,
-}
-
-impl From<&Lint> for LintJson {
-    fn from(lint: &Lint) -> Self {
-        LintJson { code: format!("{:?}", lint.code), message: lint.message.clone() }
-    }
-}
 
 /// The outcome for people: warnings aside, then one line that says how it went.
 pub(crate) fn text(loaded: &Loaded, dialect: Dialect, strict: bool) -> Output {
@@ -53,20 +32,14 @@ pub(crate) fn text(loaded: &Loaded, dialect: Dialect, strict: bool) -> Output {
 
 /// The outcome for programs.
 pub(crate) fn json(loaded: &Loaded, strict: bool) -> serde_json::Result<Output> {
-    let lints = lint::lint(&loaded.policy);
     let exit = exit(worries(loaded), strict);
-    let verdict = Verdict {
-        ok: exit == Exit::Done,
-        errors: &[],
-        lints: lints.iter().map(LintJson::from).collect(),
-        notes: &loaded.notes,
-    };
+    let verdict = Verdict::<Complaint>::of(&loaded.policy, &loaded.notes, strict);
     Ok(Output::json(serde_json::to_string_pretty(&verdict)?, exit))
 }
 
 /// A refusal for programs.
 pub(crate) fn refused_json(refusal: &Refusal) -> serde_json::Result<Output> {
-    let verdict = Verdict { ok: false, errors: &refusal.complaints, lints: Vec::new(), notes: &[] };
+    let verdict = Verdict::refused(&refusal.complaints);
     Ok(Output::json(serde_json::to_string_pretty(&verdict)?, refusal.exit))
 }
 

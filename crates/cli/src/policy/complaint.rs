@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use resurgam_core::Code;
+pub(crate) use resurgam_policy::printable;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -199,16 +200,6 @@ impl Refusal {
     pub(crate) fn to_text(&self) -> String {
         self.complaints.iter().map(Complaint::to_text).collect::<Vec<_>>().join("\n")
     }
-}
-
-/// Text without control characters, each character still one character wide.
-pub(crate) fn printable(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\t' | '\n' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(shown).collect()
 }
 
 /// The nearest place at or before `at` where the text can be cut.

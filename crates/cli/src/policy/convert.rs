@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use resurgam_core::retry::RetryPolicy;
 use resurgam_core::retry::dialect::{Dialect, Exported};
-use serde::Serialize;
+use resurgam_policy::convert::{Config, Converted};
 use serde_json::Value;
 
 use super::complaint::printable;
@@ -12,22 +11,6 @@ use super::source::Loaded;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::style::WARNING;
-
-/// A configuration as it is printed. Our own form keeps the order of its fields, the most
-/// important one first; a JSON value would sort them.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Config<'a> {
-    Canonical(&'a RetryPolicy),
-    Foreign(&'a Value),
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    config: Config<'a>,
-    lost: &'a [String],
-    notes: &'a [String],
-}
 
 /// The converted policy for people and files: it alone on standard output, the rest aside.
 pub(crate) fn text(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
@@ -38,7 +21,7 @@ pub(crate) fn text(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
     };
     let stdout = match bare {
         Some(brackets) => brackets,
-        None => serde_json::to_string_pretty(&config(loaded, to, &exported))?,
+        None => serde_json::to_string_pretty(&Config::of(&loaded.policy, to, &exported))?,
     };
     let mut stderr = String::new();
     for note in &loaded.notes {
@@ -53,16 +36,8 @@ pub(crate) fn text(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
 /// Converts a policy and answers with one JSON value, for programs.
 pub(crate) fn json(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
     let exported = to.export(&loaded.policy);
-    let answer =
-        Json { config: config(loaded, to, &exported), lost: &exported.lost, notes: &loaded.notes };
+    let answer = Converted::of(&loaded.policy, &loaded.notes, to, &exported);
     Ok(Output::json(serde_json::to_string_pretty(&answer)?, exit(&exported)))
-}
-
-fn config<'a>(loaded: &'a Loaded, to: Dialect, exported: &'a Exported) -> Config<'a> {
-    match to {
-        Dialect::Canonical => Config::Canonical(&loaded.policy),
-        _ => Config::Foreign(&exported.config),
-    }
 }
 
 fn exit(exported: &Exported) -> Exit {

@@ -6,7 +6,8 @@
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use super::answer::{Answer, answer};
+use resurgam_policy::answer::{Answer, answer};
+
 use crate::during;
 
 /// The longest line that is looked at.

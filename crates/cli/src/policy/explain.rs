@@ -1,5 +1,5 @@
 //! Tells people what a policy does: a sentence, a table for each schedule, the longest outage it
-//! bridges, its rules and its lints. The same as one JSON value for programs.
+//! bridges, its rules and its lints.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,13 +7,11 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use resurgam_core::duration::Human;
 use resurgam_core::retry::forecast::{Forecast, Quantiles, Row};
-use resurgam_core::retry::{CheckedPolicy, Limit, Matched, lint};
-use serde::Serialize;
+use resurgam_core::retry::{CheckedPolicy, Limit};
+use resurgam_policy::outlook::{Case, Outlook};
+use resurgam_policy::words::{self, about};
 
-use super::check::LintJson;
-use super::outlook::{Case, Outlook};
 use super::source::Loaded;
-use super::words::{self, about};
 use crate::style::{FAINT, STRONG, WARNING};
 
 /// A table that is longer than this is cut.
@@ -187,102 +185,4 @@ fn warnings_text(loaded: &Loaded) -> String {
         return String::new();
     }
     format!("\n{WARNING}Warnings{WARNING:#}\n  {}\n", warnings.join("\n  "))
-}
-
-/// The explanation for programs.
-pub(crate) fn json(loaded: &Loaded, attempt_time: Duration) -> serde_json::Result<String> {
-    let policy = &loaded.policy;
-    let outlook = Outlook::of(policy, attempt_time);
-    serde_json::to_string_pretty(&Json {
-        sentence: outlook.sentence(),
-        schedules: outlook.cases.iter().map(|case| ScheduleJson::of(policy, case)).collect(),
-        schedules_left_out: outlook.left_out,
-        rules: words::rules(policy),
-        lints: lint::lint(policy).iter().map(LintJson::from).collect(),
-        notes: &loaded.notes,
-    })
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    sentence: String,
-    schedules: Vec<ScheduleJson>,
-    schedules_left_out: usize,
-    rules: Vec<String>,
-    lints: Vec<LintJson>,
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
-struct ScheduleJson {
-    /// `otherwise` and `rules[2]`: whose failures follow it.
-    for_failures_of: Vec<String>,
-    title: String,
-    sentence: String,
-    max_attempts: Limit,
-    attempts: Vec<AttemptJson>,
-    /// True when there are more attempts than are listed.
-    more: bool,
-    /// Absent when there are more attempts than are listed.
-    longest_outage_ms: Option<QuantilesJson>,
-    deadline_ms: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct AttemptJson {
-    attempt: u32,
-    delay_ms: QuantilesJson,
-    start_ms: QuantilesJson,
-    /// The share of runs in which the deadline still allows it.
-    reached: f64,
-}
-
-#[derive(Serialize)]
-struct QuantilesJson {
-    min: u64,
-    p5: u64,
-    p50: u64,
-    p95: u64,
-    max: u64,
-}
-
-impl ScheduleJson {
-    fn of(policy: &CheckedPolicy, case: &Case) -> Self {
-        let name = |matched: &Matched| match matched {
-            Matched::Rule(index) => format!("rules[{index}]"),
-            Matched::NeverFor | Matched::Nothing => "otherwise".into(),
-        };
-        let attempt = |row: &Row| AttemptJson {
-            attempt: row.attempt,
-            delay_ms: row.delay.into(),
-            start_ms: row.start.into(),
-            reached: row.reached,
-        };
-        ScheduleJson {
-            for_failures_of: case.matched.iter().map(name).collect(),
-            title: case.title.clone(),
-            sentence: case.sentence.clone(),
-            max_attempts: case.forecast.max_attempts,
-            attempts: case.forecast.rows.iter().map(attempt).collect(),
-            more: case.forecast.more,
-            longest_outage_ms: case.forecast.outage.map(QuantilesJson::from),
-            deadline_ms: policy.max_elapsed.map(millis),
-        }
-    }
-}
-
-impl From<Quantiles> for QuantilesJson {
-    fn from(of: Quantiles) -> Self {
-        QuantilesJson {
-            min: millis(of.min),
-            p5: millis(of.p5),
-            p50: millis(of.p50),
-            p95: millis(of.p95),
-            max: millis(of.max),
-        }
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

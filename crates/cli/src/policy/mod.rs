@@ -1,24 +1,22 @@
 //! `resurgam policy`: evaluates, explains, converts and checks retry policies, simulates outages
 //! under them, and sets them for all calls of an activity (`work/policy.rs`).
 //!
-//! Each command reads one policy (see [`source`]) and answers with text; nothing here prints.
+//! Each command reads one policy (see [`source`]) and answers with text; nothing here prints. The
+//! answers for programs are those of [`resurgam_policy`], which the server gives, too.
 //! Only [`eval`] works line by line, because another program may wait for each answer.
 
-mod answer;
 mod check;
 pub(crate) mod complaint;
 mod convert;
 mod eval;
 mod explain;
 pub(crate) mod locate;
-mod outlook;
 mod simulate;
 pub(crate) mod source;
 mod svg;
 mod toml_text;
 #[cfg(unix)]
 pub(crate) mod what_if;
-mod words;
 
 use std::io;
 use std::path::PathBuf;
@@ -29,6 +27,7 @@ use clap::{Args, Subcommand};
 use resurgam_core::duration;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::json_schema;
+use resurgam_policy::explain::Explanation;
 
 use crate::exit::Exit;
 use crate::help;
@@ -130,7 +129,11 @@ pub(crate) fn run(command: Command) -> io::Result<Output> {
         }
         Command::Explain { input, attempt_time, json, svg } => input.answer(json, |loaded| {
             Ok(match (json, svg) {
-                (true, _) => Output::json(explain::json(loaded, attempt_time)?, Exit::Done),
+                (true, _) => {
+                    let Loaded { policy, notes, .. } = loaded;
+                    let told = Explanation::of(policy, notes, attempt_time);
+                    Output::json(serde_json::to_string_pretty(&told)?, Exit::Done)
+                }
                 (_, true) => Output::done(svg::draw(&loaded.policy, attempt_time)),
                 _ => Output::done(explain::text(loaded, attempt_time)),
             })

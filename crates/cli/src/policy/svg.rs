@@ -11,9 +11,9 @@ use resurgam_core::duration::Human;
 use resurgam_core::retry::CheckedPolicy;
 use resurgam_core::retry::forecast::Row;
 
-use super::complaint::printable;
-use super::outlook::{Case, Outlook};
-use super::words::{self, about};
+use resurgam_policy::outlook::{Case, Outlook};
+use resurgam_policy::printable;
+use resurgam_policy::words::{self, about};
 
 const WIDTH: f64 = 760.0;
 const MARGIN: f64 = 20.0;

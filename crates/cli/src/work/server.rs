@@ -180,6 +180,9 @@ impl Args {
         for network in &self.trusted_proxy {
             options = options.trusted_proxy(*network);
         }
+        if let Some(key) = crate::program::key()? {
+            options = options.secrets_key(&key);
+        }
         let listener = TcpListener::bind(wanted).await.map_err(|error| refused(&error))?;
         let address = listener.local_addr()?;
         if let Some(remote) = remote {

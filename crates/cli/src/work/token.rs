@@ -46,6 +46,16 @@ pub(crate) struct CreateArgs {
     /// A queue of which it may run activities, more than once for several; all unless given
     #[arg(long, value_name = "QUEUE")]
     queue: Vec<String>,
+    /// The namespace that it is for: it may run the activities of that namespace's queue, too
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// work: it may start instances as well, on its queues where it has some
+    #[arg(long)]
+    start: bool,
+    /// How many of its requests wait at once for an attempt or a result; as the server says unless
+    /// given
+    #[arg(long, value_name = "NUMBER")]
+    polls: Option<usize>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -96,8 +106,9 @@ impl Command {
 
 impl CreateArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let CreateArgs { role, name, no_payloads, queue, db, json } = self;
-        let settings = TokenSettings { no_payloads, queues: queue };
+        let CreateArgs { role, name, no_payloads, queue, db, json, .. } = self;
+        let CreateArgs { namespace, start, polls, .. } = self;
+        let settings = TokenSettings { no_payloads, queues: queue, namespace, start, polls };
         let new = NewToken::new(name, role).settings(settings).by(os_user());
         let (token, secret) =
             db.ask_new(async |client| Ok(new.clone().make(client).await?)).await?;
@@ -129,14 +140,20 @@ impl ListArgs {
             let ago = self.times.past(token.created_at, now);
             let revoked =
                 token.revoked_at.map(|at| format!(", revoked {}", self.times.past(at, now)));
-            let blind = if token.settings.no_payloads { ", sees no payloads" } else { "" };
-            let queues = match token.settings.queues.as_slice() {
+            let TokenSettings { no_payloads, queues, namespace, start, polls } = &token.settings;
+            let blind = if *no_payloads { ", sees no payloads" } else { "" };
+            let starts = if *start { ", starts instances" } else { "" };
+            let queues = match queues.as_slice() {
                 [] => String::new(),
                 queues => format!(", of {}", queues.join(", ")),
             };
+            let namespace = namespace.as_ref().map(|name| format!(", of namespace {name}"));
+            let polls = polls.map(|polls| format!(", {polls} requests wait"));
+            let queues =
+                [queues, namespace.unwrap_or_default(), polls.unwrap_or_default()].concat();
             let _infallible = writeln!(
                 out,
-                "{STRONG}{}{STRONG:#}  {}  {role}{blind}{}  made by {} {ago}{}",
+                "{STRONG}{}{STRONG:#}  {}  {role}{blind}{starts}{}  made by {} {ago}{}",
                 token.id,
                 printable(&token.name),
                 printable(&queues),
@@ -174,6 +191,9 @@ fn form(token: &Token) -> Form {
         .with("role", token.role.map(Role::name))
         .with("no_payloads", token.settings.no_payloads)
         .with("queues", &token.settings.queues)
+        .with("namespace", &token.settings.namespace)
+        .with("start", token.settings.start)
+        .with("polls", token.settings.polls)
         .with("by", &token.by)
         .with("created_at_ms", token.created_at)
         .with("revoked_at_ms", token.revoked_at)

@@ -1,27 +1,21 @@
 //! `resurgam policy what-if`: reads recorded calls of an activity and has them follow another
 //! policy.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use resurgam::event::{ActivityCompleted, ActivityFailed, ActivityScheduled};
-use resurgam::{
-    AttemptOutcome, AttemptRow, Client, Event, EventKind, InstanceCursor, InstanceFilter, Seq,
-};
+use resurgam::Client;
 use resurgam_core::duration;
 use resurgam_core::retry::dialect::Dialect;
+use resurgam_policy::what_if::{Compared, Range};
 
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
 use crate::output::Output;
 use crate::policy::source;
-use crate::policy::what_if::{Compared, Recorded, Tried, draw};
+use crate::policy::what_if::{draw, text};
 use crate::trouble::Trouble;
-
-/// How many instances are read at a time.
-const PAGE: usize = 500;
 
 /// Have recorded calls of an activity follow another policy: how many attempts there would have
 /// been, and how many calls would have succeeded
@@ -54,7 +48,9 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let policy = source::load(&self.policy, Dialect::Canonical)?.policy;
-        let calls = self.db.look(async |client: &Client| Ok(self.recorded(client).await?)).await?;
+        let (activity, since, limit) = (self.activity.clone(), self.since, self.limit);
+        let range = Range { activity, since, limit };
+        let calls = self.db.look(async |client: &Client| Ok(range.recorded(client).await?)).await?;
         if calls.is_empty() && !self.json && !self.svg {
             let note = format!("no call of {} was recorded since then\n", self.activity);
             return Ok(Output { stderr: note, ..Output::done(String::new()) });
@@ -63,88 +59,7 @@ impl Arguments {
         Ok(match (self.json, self.svg) {
             (true, _) => Output::json(line(&compared), Exit::Done),
             (_, true) => Output::done(draw(&compared)),
-            _ => Output::done(compared.text()),
+            _ => Output::done(text(&compared)),
         })
-    }
-
-    /// The calls of the instances that were started lately.
-    async fn recorded(&self, client: &Client) -> resurgam::Result<Vec<Recorded>> {
-        let now = client.handle().now();
-        let since = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
-        let since = now.as_millis().saturating_sub(since);
-        let (mut calls, mut after, mut left) = (Vec::new(), None, self.limit);
-        while left > 0 {
-            let limit = PAGE.min(left);
-            let filter = InstanceFilter {
-                since: Some(resurgam::Timestamp::from_millis(since)),
-                after,
-                limit,
-                ..InstanceFilter::default()
-            };
-            let page = client.list(filter).await?;
-            for row in &page {
-                let events = client.events(&row.id).await?;
-                if !events.iter().any(|event| self.is_call(event)) {
-                    continue;
-                }
-                let ledger = client.attempts(&row.id).await?;
-                calls.extend(self.calls(&events, &ledger, !row.status.is_closed()));
-            }
-            if page.len() < limit {
-                break;
-            }
-            left -= page.len();
-            after = page.last().map(InstanceCursor::of);
-        }
-        Ok(calls)
-    }
-
-    fn is_call(&self, event: &Event) -> bool {
-        matches!(&event.kind, EventKind::ActivityScheduled(ActivityScheduled { name, .. })
-            if *name == self.activity)
-    }
-
-    /// The calls of a run that have ended an attempt.
-    fn calls(&self, events: &[Event], ledger: &[AttemptRow], is_running: bool) -> Vec<Recorded> {
-        let mut calls: BTreeMap<Seq, Recorded> = BTreeMap::new();
-        for event in events.iter().filter(|event| self.is_call(event)) {
-            let call = Recorded { scheduled: event.at, attempts: Vec::new(), is_open: is_running };
-            calls.insert(event.seq, call);
-        }
-        for row in ledger.iter().filter(|row| row.outcome == AttemptOutcome::Failed) {
-            if let (Some(call), Some(failure)) = (calls.get_mut(&row.call.seq), &row.failure) {
-                let (at, took) = (row.started_at, row.ended_at.since(row.started_at));
-                call.attempts.push(Tried { at, took, failure: Some(failure.clone()) });
-            }
-        }
-        for event in events {
-            if let Some(call) = ended(&event.kind).and_then(|call| calls.get_mut(&call)) {
-                call.is_open = false;
-            }
-            if let EventKind::ActivityCompleted(done) = &event.kind
-                && let ActivityCompleted { activity, started_at, fallback: false, .. } = done
-                && let Some(call) = calls.get_mut(activity)
-            {
-                let took = event.at.since(*started_at);
-                call.attempts.push(Tried { at: *started_at, took, failure: None });
-            }
-        }
-        let tried = calls.into_values().filter(|call| !call.attempts.is_empty());
-        tried
-            .map(|mut call| {
-                call.attempts.sort_by_key(|tried| tried.at);
-                call
-            })
-            .collect()
-    }
-}
-
-/// The call that is over with this event.
-fn ended(kind: &EventKind) -> Option<Seq> {
-    match kind {
-        EventKind::ActivityCompleted(ActivityCompleted { activity, .. })
-        | EventKind::ActivityFailed(ActivityFailed { activity, .. })
-        | EventKind::ActivityCancelled { activity } => Some(*activity),
-        _ => None,
     }
 }

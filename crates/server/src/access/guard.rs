@@ -3,12 +3,12 @@
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use resurgam::Code;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Asks, Known, Role, TokenSettings, hash_of};
+use super::{Asks, Known, Role, hash_of, login};
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::problem::Problem;
@@ -19,17 +19,31 @@ use crate::wire;
 pub(crate) struct Needs {
     api: Api,
     role: Role,
+    /// Tokens of workers will do, where they may start instances.
+    or_starts: bool,
 }
 
 impl Needs {
     pub(crate) fn new(api: &Api, role: Role) -> Self {
-        Needs { api: api.clone(), role }
+        Needs { api: api.clone(), role, or_starts: false }
+    }
+
+    /// Whether this token will do.
+    fn lets(&self, known: &Known) -> bool {
+        let starts = known.role == Role::Work && known.settings.start;
+        known.role.may(self.role) || (self.or_starts && starts)
     }
 }
 
 /// Puts a guard before routes.
 pub(crate) fn guarded(routes: OpenApiRouter<Api>, api: &Api, role: Role) -> OpenApiRouter<Api> {
     routes.route_layer(from_fn_with_state(Needs::new(api, role), guard))
+}
+
+/// Puts a guard before routes that start instances.
+pub(crate) fn guarded_start(routes: OpenApiRouter<Api>, api: &Api) -> OpenApiRouter<Api> {
+    let needs = Needs { or_starts: true, ..Needs::new(api, Role::Operate) };
+    routes.route_layer(from_fn_with_state(needs, guard))
 }
 
 /// The same for routes without a description.
@@ -39,8 +53,19 @@ impl Needs {
     }
 }
 
+/// Puts before routes that are open to everybody that no page of somebody else may ask them.
+pub(crate) fn from_here(routes: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+    routes.route_layer(from_fn(async |request: Request, next: Next| {
+        match foreign(request.method(), request.headers()) {
+            Some(problem) => problem.into_response(),
+            None => next.run(request).await,
+        }
+    }))
+}
+
 async fn guard(State(needs): State<Needs>, mut request: Request, next: Next) -> Response {
-    if let Some(problem) = foreign(request.method(), request.headers()) {
+    let (method, headers) = (request.method(), request.headers());
+    if let Some(problem) = foreign(method, headers).or_else(|| unproven(method, headers)) {
         return problem.into_response();
     }
     let known = match known(&needs.api, request.headers()).await {
@@ -48,7 +73,7 @@ async fn guard(State(needs): State<Needs>, mut request: Request, next: Next) -> 
         Err(problem) => return problem.into_response(),
     };
     if let Some(known) = &known
-        && !known.role.may(needs.role)
+        && !needs.lets(known)
     {
         let Known { name, role, .. } = known;
         let detail = format!("token {name} has the role {role}, and this needs {}", needs.role);
@@ -70,6 +95,13 @@ async fn guard(State(needs): State<Needs>, mut request: Request, next: Next) -> 
 /// Who asks; `None` where nobody must say so.
 async fn known(api: &Api, headers: &HeaderMap) -> Result<Option<Known>, Problem> {
     let Some(token) = bearer(headers)? else {
+        match (login::known(api, headers).await, api.options.asks) {
+            (Ok(Some(known)), _) => return Ok(Some(known)),
+            // A cookie of another server on this host, or one that is over, keeps nobody out.
+            (Err(problem), Asks::IfNamed) if problem.status() == StatusCode::UNAUTHORIZED => {}
+            (Err(problem), _) => return Err(problem),
+            (Ok(None), _) => {}
+        }
         return match api.options.asks {
             Asks::IfNamed => Ok(None),
             Asks::Always => Err(Problem::unauthorized(
@@ -78,17 +110,21 @@ async fn known(api: &Api, headers: &HeaderMap) -> Result<Option<Known>, Problem>
             )),
         };
     };
-    if let Some(admin) = &api.options.admin
-        && super::token::is_same(admin, &hash_of(token))
-    {
-        let name = "admin".to_string();
-        let settings = TokenSettings::default();
-        let id = String::new();
-        return Ok(Some(Known { id, name, role: Role::Admin, settings }));
-    }
-    match api.tokens.find(&api.client, token).await? {
-        Some(known) => Ok(Some(known)),
+    match api.token_of(token).await? {
+        Some((known, _)) => Ok(Some(known)),
         None => Err(Problem::unauthorized("the token is not known, or it was revoked")),
+    }
+}
+
+impl Api {
+    /// The token of a text, when it lets in, with its hash.
+    pub(super) async fn token_of(&self, text: &str) -> Result<Option<(Known, String)>, Problem> {
+        if let Some(admin) = &self.options.admin
+            && super::token::is_same(admin, &hash_of(text))
+        {
+            return Ok(Some((Known::admin(), admin.clone())));
+        }
+        Ok(self.tokens.find(&self.client, text).await?)
     }
 }
 
@@ -105,6 +141,24 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     token
         .map(Some)
         .ok_or_else(|| Problem::unauthorized("the header Authorization is no `Bearer` and a token"))
+}
+
+/// Why a request that changes something and carries a login is refused: a browser adds the cookie
+/// by itself, so it must also say that the request comes from our own pages. Who names a token has
+/// shown that already: no page of somebody else knows it.
+fn unproven(method: &Method, headers: &HeaderMap) -> Option<Problem> {
+    let is_safe = matches!(*method, Method::GET | Method::HEAD);
+    if is_safe || headers.contains_key(header::AUTHORIZATION) || !login::is_carried(headers) {
+        return None;
+    }
+    // Where they are given, they were found to be right.
+    let site = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
+    if site || headers.contains_key(header::ORIGIN) {
+        return None;
+    }
+    let detail = "the request carries a login, and neither Origin nor Sec-Fetch-Site says that it \
+                  comes from a page of this server; a program sends a token";
+    Some(Problem::new(StatusCode::FORBIDDEN, Code::E9, detail))
 }
 
 /// Why a request that changes something comes from the wrong place: a page of somebody else, in the
@@ -160,6 +214,20 @@ mod tests {
         assert!(!post(&[("origin", "http://a:1")]));
         let get = headers(&[("host", "a:1"), ("origin", "http://b:1")]);
         assert!(foreign(&Method::GET, &get).is_none(), "no answer lets a foreign page read it");
+    }
+
+    #[test]
+    fn who_acts_by_a_login_shows_that_the_request_comes_from_our_pages() {
+        let post = |list: &[(&'static str, &'static str)]| {
+            unproven(&Method::POST, &headers(list)).is_none()
+        };
+        let cookie = ("cookie", "resurgam_login=00ff");
+        assert!(!post(&[cookie]) && !post(&[cookie, ("sec-fetch-site", "none")]));
+        assert!(post(&[cookie, ("origin", "http://a:1")]));
+        assert!(post(&[cookie, ("sec-fetch-site", "same-origin")]));
+        assert!(post(&[cookie, ("authorization", "Bearer rsg_1_2")]));
+        assert!(post(&[("cookie", "other=1")]) && post(&[]));
+        assert!(unproven(&Method::GET, &headers(&[cookie])).is_none());
     }
 
     #[test]

@@ -5,14 +5,18 @@
 //! is known of tokens is read again after two seconds, so a token that was revoked lets nobody in
 //! for longer than that.
 //!
+//! A browser exchanges its token for a login (`login.rs`).
+//!
 //! Beside that every request is looked at for where it comes from: a page of somebody else must not
 //! act through the browser of somebody who may.
 
 mod guard;
+mod login;
 mod role;
 mod token;
 
-pub(crate) use guard::{Needs, guarded, still_lets_in};
+pub(crate) use guard::{Needs, from_here, guarded, guarded_start, still_lets_in};
+pub(crate) use login::{Failures, begin as begin_login, end as end_login};
 pub use role::Role;
 pub(crate) use token::{Known, KnownTokens, hash_of};
 pub use token::{NewToken, Token, TokenSettings};

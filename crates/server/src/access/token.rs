@@ -31,6 +31,24 @@ pub struct TokenSettings {
     /// The queues of which it may run activities; all when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<String>,
+    /// The namespace that it is for: of its queue, `ns:NAMESPACE`, it may run activities, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// It may start instances, although its role is `work`: on its queues, where it has some.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub start: bool,
+    /// How many of its requests wait at once for an attempt, a result or a change; as the server
+    /// says unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub polls: Option<usize>,
+}
+
+impl TokenSettings {
+    /// The queues that it is for; all when there are none.
+    pub(crate) fn all_queues(&self) -> Vec<String> {
+        let of_namespace = self.namespace.iter().map(|name| format!("ns:{name}"));
+        self.queues.iter().cloned().chain(of_namespace).collect()
+    }
 }
 
 /// A token, as it is stored.
@@ -141,6 +159,13 @@ impl NewToken {
             let why = "one that sees no payloads cannot run activities, which need their input";
             return Err(Error::invalid(format!("{what}: {why}")));
         }
+        if self.settings.start && self.role != Role::Work {
+            let why = "`start` is for the role work; operate and admin may start, read may not";
+            return Err(Error::invalid(format!("{what}: {why}")));
+        }
+        if self.settings.namespace.as_deref().is_some_and(str::is_empty) {
+            return Err(Error::invalid(format!("{what}: the namespace is empty")));
+        }
         let (id, secret) = (random::<6>(what)?, random::<32>(what)?);
         let text = format!("{PREFIX}_{id}_{secret}");
         let row = TokenRow {
@@ -164,7 +189,7 @@ impl NewToken {
 }
 
 /// Random bytes of the operating system, as text.
-fn random<const N: usize>(what: &str) -> Result<String, Error> {
+pub(super) fn random<const N: usize>(what: &str) -> Result<String, Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::invalid(format!("{what}: no random numbers: {error}")))?;
@@ -208,15 +233,28 @@ impl fmt::Debug for KnownTokens {
 }
 
 impl KnownTokens {
-    /// The token of this text, when it lets in.
-    pub(crate) async fn find(&self, client: &Client, text: &str) -> Result<Option<Known>, Error> {
+    /// The token of this text, when it lets in, with its hash.
+    pub(crate) async fn find(
+        &self,
+        client: &Client,
+        text: &str,
+    ) -> Result<Option<(Known, String)>, Error> {
         let Some((id, _)) = parts(text) else { return Ok(None) };
+        let found = self.of_id(client, id).await?;
+        Ok(found.filter(|(_, hash)| is_same(hash, &hash_of(text))))
+    }
+
+    /// The token of this id, when it lets in, with its hash.
+    pub(crate) async fn of_id(
+        &self,
+        client: &Client,
+        id: &str,
+    ) -> Result<Option<(Known, String)>, Error> {
         let rows = self.rows(client).await?;
         let row = rows.iter().find(|row| row.id == id && row.revoked_at.is_none());
-        let row = row.filter(|row| is_same(&row.hash, &hash_of(text)));
-        Ok(row.map(Token::of).and_then(|token| {
-            let Token { id, name, role, settings, .. } = token;
-            Some(Known { id, name, role: role?, settings })
+        Ok(row.and_then(|row| {
+            let Token { id, name, role, settings, .. } = Token::of(row);
+            Some((Known { id, name, role: role?, settings }, row.hash.clone()))
         }))
     }
 

@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use super::Reply;
 use super::page::{cursor, length, page, place, time};
 use crate::api::Api;
+use crate::caller::Caller;
 use crate::extract::{Path, Query, uid};
 use crate::problem::Problem;
 use crate::wire::call::{Action, Attempt, Call};
@@ -54,8 +55,10 @@ struct ListQuery {
     activity: Option<String>,
     /// Only those whose last failure is of this type, or of one that descends from it.
     failure_type: Option<String>,
-    /// Only those whose id has this in it.
+    /// Only those whose id begins so. Alone it lists instances in the order of their ids.
     text: Option<String>,
+    /// Only those whose id has this in it.
+    contains: Option<String>,
     /// Only those of which a call waits for its next attempt.
     #[serde(default)]
     retrying: bool,
@@ -92,6 +95,20 @@ impl ListQuery {
             statuses.push(Status::Paused);
         }
         Ok(statuses)
+    }
+
+    /// Whether nothing is asked for but what ids begin with.
+    fn is_prefix_alone(&self) -> bool {
+        let ListQuery { id, status, workflow, activity, failure_type, text, contains, .. } = self;
+        let ListQuery { retrying, paused, tag, schedule, from, to, .. } = self;
+        let others = [id, status, workflow, activity, failure_type, contains];
+        let others = others.into_iter().chain([tag, schedule, from, to]);
+        // What no store can look for is looked for one by one, and not found.
+        let can_be_stored = |text: &String| !text.contains('\0');
+        text.as_ref().is_some_and(can_be_stored)
+            && !retrying
+            && !paused
+            && others.into_iter().all(Option::is_none)
     }
 
     /// The same, where calls are looked at.
@@ -137,27 +154,32 @@ impl ListQuery {
 /// Lists instances, the newest first
 ///
 /// An instance that changes its status meanwhile may be missed; none comes twice. With `activity`,
-/// `failure_type` and `text` a bounded number of instances is looked at for a page: it can be
+/// `failure_type` and `contains`, and with `text` beside another filter, a bounded number of instances is looked at for a page: it can be
 /// short, or have none, and not be the last.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
     responses((status = OK, body = Instances))
 )]
 async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<Instances> {
-    let filter = query.filter()?;
     if let Some(id) = &query.id {
         let found = api.client.find(id).await?;
         let items = found.iter().map(Instance::from).collect();
         return Ok(Json(Instances { items, cursor: None, scanned: None }));
     }
-    let length = filter.limit - 1;
+    let length = length(query.limit)?;
+    let filter = match query.is_prefix_alone() {
+        true => InstanceFilter::default(),
+        false => query.filter()?,
+    };
     let of_calls = query.activity.is_some() || query.failure_type.is_some();
-    match (of_calls, &query.text) {
-        (true, Some(_)) => {
-            let detail = "text: it cannot be combined with activity and failure_type";
+    let by_id = query.text.is_some() || query.contains.is_some();
+    match (of_calls, by_id) {
+        (true, true) => {
+            let what = if query.text.is_some() { "text" } else { "contains" };
+            let detail = format!("{what}: it cannot be combined with activity and failure_type");
             return Err(Problem::invalid(detail));
         }
-        (true, None) => {
+        (true, false) => {
             let after = filter.after;
             let runs = api.client.runs(query.of_calls(filter)?);
             let (found, go_on) = runs.page(after, length).await?;
@@ -165,8 +187,9 @@ async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<I
             let cursor = go_on.map(|at| cursor(&at.to_string(), &query));
             return Ok(Json(Instances { items, cursor, scanned: None }));
         }
-        (false, Some(text)) => return with_text(&api, &query, filter, text).await,
-        (false, None) => {}
+        (false, true) if query.is_prefix_alone() => return with_prefix(&api, &query, length).await,
+        (false, true) => return with_text(&api, &query, filter).await,
+        (false, false) => {}
     }
     let found = api.client.list(filter).await?;
     let place = |row: &_| InstanceCursor::of(row).to_string();
@@ -180,7 +203,7 @@ struct Instances {
     items: Vec<Instance>,
     /// Where the next page begins; null on the last one.
     cursor: Option<String>,
-    /// With `text`: how many were looked at for this page.
+    /// Where instances are looked for one by one: how many were looked at for this page.
     #[serde(skip_serializing_if = "Option::is_none")]
     scanned: Option<usize>,
 }
@@ -189,13 +212,35 @@ struct Instances {
 const SCANNED: usize = 10_000;
 const AT_ONCE: usize = 1_000;
 
+/// The place behind an id, in a list that is in the order of ids.
+struct AfterId(String);
+
+impl std::str::FromStr for AfterId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(AfterId(text.to_string()))
+    }
+}
+
+/// Those whose id begins so, found by the index of ids.
+async fn with_prefix(api: &Api, query: &ListQuery, length: usize) -> Reply<Instances> {
+    let prefix = query.text.as_deref().unwrap_or_default();
+    let after: Option<AfterId> = place(query.cursor.as_deref(), query)?;
+    let after = after.as_ref().map(|AfterId(id)| id.as_str());
+    let handle = api.client.handle();
+    let _busy = handle.busy();
+    let found = handle.store().with_prefix(prefix, after, length + 1).await;
+    let found = found.map_err(|error| resurgam::Error::store("list instances", error))?;
+    let place = |row: &resurgam::InstanceRow| row.id.clone();
+    let Page { items, cursor } = page(found, length, query, place, |row| Instance::from(row));
+    Ok(Json(Instances { items, cursor, scanned: None }))
+}
+
 /// Those whose id has a text in it. No index knows them, so they are looked for one by one.
-async fn with_text(
-    api: &Api,
-    query: &ListQuery,
-    mut filter: InstanceFilter,
-    text: &str,
-) -> Reply<Instances> {
+async fn with_text(api: &Api, query: &ListQuery, mut filter: InstanceFilter) -> Reply<Instances> {
+    let begins = query.text.as_deref().unwrap_or_default();
+    let contains = query.contains.as_deref().unwrap_or_default();
     let length = std::mem::replace(&mut filter.limit, AT_ONCE) - 1;
     let (mut items, mut scanned) = (Vec::new(), 0);
     loop {
@@ -203,7 +248,7 @@ async fn with_text(
         for row in &rows {
             scanned += 1;
             let place = InstanceCursor::of(row);
-            if row.id.contains(text) {
+            if row.id.starts_with(begins) && row.id.contains(contains) {
                 items.push(Instance::from(row));
             }
             if items.len() == length || scanned == SCANNED {
@@ -404,6 +449,7 @@ async fn result(
     State(api): State<Api>,
     Path(name): Path<String>,
     Query(query): Query<ResultQuery>,
+    caller: Caller,
 ) -> Reply<Ended> {
     let instance = api.client.instance_of(uid(&name)?);
     let row = instance.row().await?;
@@ -414,7 +460,7 @@ async fn result(
     if wait.is_zero() {
         return Ok(Json(Ended::not_yet(row.status)));
     }
-    let _room = api.may_wait()?;
+    let _room = api.may_wait(&caller)?;
     tokio::select! {
         ended = instance.outcome() => Ok(Json(Ended::of(&ended?))),
         _busy = api.client.handle().sleep(wait) => Ok(Json(Ended::not_yet(row.status))),

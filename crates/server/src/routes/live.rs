@@ -17,13 +17,14 @@ use axum::response::Response;
 use futures_core::Stream;
 use resurgam::{Description, InstanceFilter, Uid};
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::still_lets_in;
-use crate::api::Api;
+use crate::api::{Api, Room};
+use crate::caller::Caller;
 use crate::extract::{Query, uid};
 use crate::problem::Problem;
 
@@ -89,10 +90,11 @@ impl LiveQuery {
 async fn live(
     State(api): State<Api>,
     Query(query): Query<LiveQuery>,
+    caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let topics = query.topics()?;
-    let room = api.may_wait()?;
+    let room = api.may_wait(&caller)?;
     let (tell, told) = mpsc::channel(MOST + 1);
     let stream = Watching { api, topics, headers, tell, number: 0 };
     tokio::spawn(stream.tell_changes(room));
@@ -127,7 +129,7 @@ struct Watching {
 
 impl Watching {
     /// Tells of changes until nobody listens, the server ends, or the token lets nobody in.
-    async fn tell_changes(mut self, _room: OwnedSemaphorePermit) {
+    async fn tell_changes(mut self, _room: Room) {
         let begins = match self.headers.contains_key("last-event-id") {
             true => self.event("reset", "{}"),
             false => ": nothing has changed so far\n\n".to_string(),

@@ -1,16 +1,22 @@
 //! The routes, a file for each thing that they are about.
 
+mod actions;
 mod acts;
 mod bulk;
 mod calls;
 mod delays;
 mod gates;
+mod graphs;
 mod instances;
 mod live;
+mod login;
 mod newest;
 mod now;
 mod page;
 mod policies;
+mod pressure;
+mod questions;
+mod queues;
 mod schedules;
 mod search;
 mod switches;
@@ -26,7 +32,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::Server;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::access::{Needs, Role, guarded};
+use crate::access::{Needs, Role, from_here, guarded, guarded_start};
 use crate::api::Api;
 use crate::links::base;
 use crate::openapi::Description;
@@ -47,7 +53,12 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(schedules::routes())
         .merge(bulk::routes())
         .merge(policies::routes())
+        .merge(questions::routes())
         .merge(gates::routes())
+        .merge(graphs::routes())
+        .merge(pressure::routes())
+        .merge(queues::routes())
+        .merge(actions::routes())
         .merge(search::routes())
         .merge(live::routes())
         .merge(system::routes());
@@ -58,8 +69,10 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))
         .merge(guarded(acting, api, Role::Operate))
+        .merge(guarded_start(acts::starting(), api))
         .merge(guarded(worker::routes(), api, Role::Work))
         .merge(guarded(tokens::routes(), api, Role::Admin))
+        .merge(from_here(login::routes()))
         .merge(system::open_routes())
 }
 

@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 use super::Reply;
 use crate::access::{NewToken, Role, Token, TokenSettings};
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::Caller;
 use crate::extract::{Body, Path};
 use crate::problem::Problem;
@@ -29,6 +30,9 @@ struct Shown {
     role: Option<String>,
     no_payloads: bool,
     queues: Vec<String>,
+    namespace: Option<String>,
+    start: bool,
+    polls: Option<usize>,
     by: String,
     created_at_ms: i64,
     created_at: String,
@@ -39,13 +43,16 @@ struct Shown {
 impl From<&Token> for Shown {
     fn from(token: &Token) -> Self {
         let (revoked_at_ms, revoked_at) = both(token.revoked_at);
-        let TokenSettings { no_payloads, queues } = token.settings.clone();
+        let TokenSettings { no_payloads, queues, namespace, start, polls } = token.settings.clone();
         Shown {
             id: token.id.clone(),
             name: token.name.clone(),
             role: token.role.map(|role| role.name().to_string()),
             no_payloads,
             queues,
+            namespace,
+            start,
+            polls,
             by: token.by.clone(),
             created_at_ms: token.created_at.as_millis(),
             created_at: rfc3339(token.created_at),
@@ -77,6 +84,13 @@ struct Wanted {
     /// The queues of which it may run activities; all when there are none.
     #[serde(default)]
     queues: Vec<String>,
+    /// The namespace that it is for: of its queue, `ns:NAMESPACE`, it may run activities, too.
+    namespace: Option<String>,
+    /// work: it may start instances, on its queues where it has some.
+    #[serde(default)]
+    start: bool,
+    /// How many of its requests wait at once; as the server says unless given.
+    polls: Option<usize>,
 }
 
 /// A token that was made.
@@ -98,11 +112,13 @@ async fn make(
     caller: Caller,
     Body(wanted): Body<Wanted>,
 ) -> Result<(StatusCode, Json<Made>), Problem> {
-    let Wanted { name, role, no_payloads, queues } = wanted;
+    let Wanted { name, role, no_payloads, queues, namespace, start, polls } = wanted;
+    let settings = TokenSettings { no_payloads, queues, namespace, start, polls };
     let role: Role = role.parse().map_err(|why| Problem::invalid(format!("role: {why}")))?;
     let new = NewToken::new(name, role).by(caller.signs(None));
-    let made = new.settings(TokenSettings { no_payloads, queues }).make(&api.client).await?;
-    let (token, secret) = made;
+    let (token, secret) = new.settings(settings).make(&api.client).await?;
+    let told = format!("made the token {} with the role {role}", token.name);
+    api.record(&caller, None, None, Did::new("token", &token.id, told)).await;
     Ok((StatusCode::CREATED, Json(Made { token: Shown::from(&token), secret })))
 }
 
@@ -118,9 +134,13 @@ struct Revoked {
     params(("id" = String, Path, description = "The id of the token, which is no secret")),
     responses((status = OK, body = Revoked))
 )]
-async fn revoke(State(api): State<Api>, Path(id): Path<String>) -> Reply<Revoked> {
+async fn revoke(State(api): State<Api>, Path(id): Path<String>, caller: Caller) -> Reply<Revoked> {
     match Token::revoke(&api.client, &id).await? {
-        true => Ok(Json(Revoked { revoked: true })),
+        true => {
+            let did = Did::new("token", &id, format!("revoked the token {id}"));
+            api.record(&caller, None, None, did).await;
+            Ok(Json(Revoked { revoked: true }))
+        }
         false => Err(Problem::missing(format!("there is no token {id}, or it was revoked before"))),
     }
 }

@@ -222,7 +222,7 @@ async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> 
         return answer(tasks);
     }
     let wait = Duration::from_millis(ask.wait_ms).min(LONGEST_POLL);
-    let _room = api.may_wait()?;
+    let _room = api.may_wait(&caller)?;
     tokio::select! {
         () = waiting.woken() => {}
         _busy = handle.sleep(wait) => {}

@@ -45,13 +45,16 @@ pub struct Limits {
     pub connections: usize,
     /// How many requests wait at once for an attempt or a result; others are told to ask later.
     pub polls: usize,
+    /// How many of them are of one token, unless the token says so.
+    pub polls_of_token: usize,
     /// How long a request may take to arrive: its head, and then its body.
     pub request: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 4_096, polls: 2_048, request: Duration::from_secs(30) }
+        let request = Duration::from_secs(30);
+        Limits { connections: 4_096, polls: 2_048, polls_of_token: 1_024, request }
     }
 }
 
@@ -166,7 +169,7 @@ async fn accept(
 }
 
 /// Whether a host with or without a port is this machine.
-fn is_here(host: &str) -> bool {
+pub(crate) fn is_here(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),

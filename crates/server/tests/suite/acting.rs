@@ -546,11 +546,11 @@ async fn the_log_names_who_did_what_leaves_no_row_and_why() {
     done("DELETE", &format!("{path}?reason=old"), Value::Null).await;
     let lines = crate::log::lines().join("\n").replace(&uid, "UID");
     expect_test::expect![[r#"
-        started paper (UID) by="ana (token ci)" reason="asked for"
-        sent approve to paper (UID) by="ana (token ci)" reason="mail 17"
-        put schedule nightly by="ana (token ci)" reason="new"
-        pause of schedule nightly by="ana (token ci)" reason="too many"
-        deleted schedule nightly by="ana (token ci)" reason="old"
-        deleted instance UID by="ci" reason="old""#]]
+        started paper, which runs approval by="ana (token ci)" reason="asked for"
+        sent approve to paper by="ana (token ci)" reason="mail 17"
+        schedule nightly starts approval by="ana (token ci)" reason="new"
+        pause of schedule nightly: schedule nightly is paused by="ana (token ci)" reason="too many"
+        schedule nightly is deleted; its instances go on by="ana (token ci)" reason="old"
+        deleted instance paper by="ci" reason="old""#]]
     .assert_eq(&lines);
 }

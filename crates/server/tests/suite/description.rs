@@ -28,6 +28,7 @@ async fn the_description_lists_every_route() {
     let schemas = &description["components"]["schemas"];
     assert!(schemas["ListOrGroups_Letter"]["anyOf"].is_array(), "an empty page is one of either");
     expect![[r#"
+        GET /api/v1/actions
         GET /api/v1/activities/policies
         POST /api/v1/activities/{name}/actions/{action}
         DELETE /api/v1/activities/{name}/policy
@@ -52,6 +53,10 @@ async fn the_description_lists_every_route() {
         GET /api/v1/gates/{key}
         PUT /api/v1/gates/{key}
         POST /api/v1/gates/{key}/actions/{action}
+        GET /api/v1/graphs
+        DELETE /api/v1/graphs/{name}
+        GET /api/v1/graphs/{name}
+        PUT /api/v1/graphs/{name}
         GET /api/v1/instances
         POST /api/v1/instances
         DELETE /api/v1/instances/{uid}
@@ -68,10 +73,20 @@ async fn the_description_lists_every_route() {
         GET /api/v1/instances/{uid}/result
         POST /api/v1/instances/{uid}/signals/{name}
         GET /api/v1/live
+        DELETE /api/v1/login
+        POST /api/v1/login
         GET /api/v1/nodes
         GET /api/v1/now
         GET /api/v1/paused
         POST /api/v1/paused/actions/{action}
+        POST /api/v1/policies/check
+        POST /api/v1/policies/convert
+        POST /api/v1/policies/eval
+        POST /api/v1/policies/explain
+        POST /api/v1/policies/simulate
+        POST /api/v1/policies/what-if
+        GET /api/v1/pressure
+        GET /api/v1/queues
         POST /api/v1/queues/{name}/actions/{action}
         GET /api/v1/schedules
         DELETE /api/v1/schedules/{id}

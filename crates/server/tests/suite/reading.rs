@@ -308,11 +308,19 @@ async fn instances_are_found_by_their_calls_and_by_a_part_of_their_id() {
     assert_eq!(ids("activity=charge").await.0, ["paid-3", "order-1"]);
     assert_eq!(ids("failure_type=BankDown&status=running").await.0, ["paid-3", "order-1"]);
     assert!(ids("failure_type=Other").await.0.is_empty());
-    let (first, cursor, scanned) = ids("text=order&limit=1").await;
+    let (first, cursor, scanned) = ids("contains=order&limit=1").await;
     assert_eq!((first, scanned), (vec!["order-2".into()], 2.into()));
     let cursor = cursor.as_str().unwrap();
-    assert_eq!(ids(&format!("text=order&limit=9&cursor={cursor}")).await.0, ["order-1"]);
+    assert_eq!(ids(&format!("contains=order&limit=9&cursor={cursor}")).await.0, ["order-1"]);
     problem(&router, "/api/v1/instances?text=a&activity=b", 422).await;
+    let (first, cursor, scanned) = ids("text=order&limit=1").await;
+    assert_eq!((first, scanned), (vec!["order-1".into()], Value::Null), "by their ids");
+    let cursor = cursor.as_str().unwrap();
+    let (rest, cursor, _) = ids(&format!("text=order&limit=1&cursor={cursor}")).await;
+    assert_eq!((rest, cursor), (vec!["order-2".into()], Value::Null));
+    let beside = ids("text=order&status=completed").await;
+    assert_eq!((beside.0, beside.2), (vec!["order-2".into()], 1.into()));
+    assert!(ids("text=rder").await.0.is_empty() && ids("text=%00").await.0.is_empty());
     problem(&router, "/api/v1/instances?schedule=a&activity=b", 422).await;
 
     let found = app.client().find("order-1").await.unwrap().unwrap();

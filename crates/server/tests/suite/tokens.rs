@@ -78,6 +78,7 @@ async fn every_role_may_do_what_the_table_says() {
     expect![[r#"
         nobody read operate work admin
         -      x    x    -    x GET /openapi.json
+        -      x    x    -    x GET /api/v1/actions
         -      x    x    -    x GET /api/v1/activities/policies
         -      -    x    -    x POST /api/v1/activities/{name}/actions/{action}
         -      -    x    -    x DELETE /api/v1/activities/{name}/policy
@@ -102,6 +103,10 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/gates/{key}
         -      -    x    -    x PUT /api/v1/gates/{key}
         -      -    x    -    x POST /api/v1/gates/{key}/actions/{action}
+        -      x    x    -    x GET /api/v1/graphs
+        -      -    x    -    x DELETE /api/v1/graphs/{name}
+        -      x    x    -    x GET /api/v1/graphs/{name}
+        -      -    x    -    x PUT /api/v1/graphs/{name}
         -      x    x    -    x GET /api/v1/instances
         -      -    x    -    x POST /api/v1/instances
         -      -    x    -    x DELETE /api/v1/instances/{uid}
@@ -118,10 +123,20 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/instances/{uid}/result
         -      -    x    -    x POST /api/v1/instances/{uid}/signals/{name}
         -      x    x    -    x GET /api/v1/live
+        x      x    x    x    x DELETE /api/v1/login
+        x      x    x    x    x POST /api/v1/login
         -      x    x    -    x GET /api/v1/nodes
         -      x    x    -    x GET /api/v1/now
         -      x    x    -    x GET /api/v1/paused
         -      -    x    -    x POST /api/v1/paused/actions/{action}
+        -      x    x    -    x POST /api/v1/policies/check
+        -      x    x    -    x POST /api/v1/policies/convert
+        -      x    x    -    x POST /api/v1/policies/eval
+        -      x    x    -    x POST /api/v1/policies/explain
+        -      x    x    -    x POST /api/v1/policies/simulate
+        -      x    x    -    x POST /api/v1/policies/what-if
+        -      x    x    -    x GET /api/v1/pressure
+        -      x    x    -    x GET /api/v1/queues
         -      -    x    -    x POST /api/v1/queues/{name}/actions/{action}
         -      x    x    -    x GET /api/v1/schedules
         -      -    x    -    x DELETE /api/v1/schedules/{id}

@@ -99,7 +99,9 @@ pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<Ins
         Some(cursor) => (cursor.created_at.as_millis(), place(pool, cursor, filter).await?),
         None => (i64::MAX, i64::MAX),
     };
-    let list = Statement::rows("list instances", newest(filter))
+    let narrows = filter.retrying && filter.tag.is_none() && filter.schedule.is_none();
+    let few = narrows && few_are_retrying(pool).await?;
+    let list = Statement::rows("list instances", newest(filter, few))
         .texts(filter.statuses().map(Status::name))
         .maybe_text(filter.workflow.as_deref())
         .maybe_text(filter.schedule.as_deref())
@@ -132,7 +134,41 @@ async fn place(pool: &Pool, cursor: InstanceCursor, filter: &InstanceFilter) -> 
     Ok(one(&rows, |row| row.number(0), what)?.unwrap_or(i64::MAX))
 }
 
-fn newest(filter: &InstanceFilter) -> String {
+/// Whether few calls wait to be tried again. Nobody counts further.
+async fn few_are_retrying(pool: &Pool) -> Result<bool> {
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM @task WHERE claimed_by IS NULL AND bad IS NULL AND attempt > 0
+                     AND wake_at < 9223372036854775807 LIMIT $1) AS t";
+    let most = whole(InstanceFilter::FEW_RETRYING as u64);
+    let count = Statement::rows("count calls that wait to be tried again", sql).big(most + 1);
+    let rows = pool.ask(count).await?;
+    let what = || "count calls that wait to be tried again".to_string();
+    Ok(one(&rows, |row| row.number(0), what)?.unwrap_or_default() <= most)
+}
+
+/// Current instances whose ids begin so, in the order of their ids.
+pub(crate) async fn with_prefix(
+    pool: &Pool,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<InstanceRow>> {
+    let sql = format!(
+        "SELECT {INSTANCE} FROM @instance AS instance
+         WHERE current AND bad IS NULL AND id >= $1 AND id <= $2 AND ($3::text IS NULL OR id > $3)
+         ORDER BY id LIMIT $4"
+    );
+    // The place is often far behind the beginning.
+    let begin = after.filter(|after| *after > prefix).unwrap_or(prefix);
+    let list = Statement::rows("list instances by their ids", sql)
+        .text(begin)
+        .text(InstanceFilter::end_of_prefix(prefix))
+        .maybe_text(after)
+        .big(whole(limit as u64));
+    many(pool, Table::Instance, list, |row| decode::instance(&row)).await
+}
+
+fn newest(filter: &InstanceFilter, few_are_retrying: bool) -> String {
     let retrying = match filter.retrying {
         true => {
             "AND EXISTS (SELECT 1 FROM @task t WHERE t.shard = i.shard AND t.uid = i.uid
@@ -159,6 +195,24 @@ fn newest(filter: &InstanceFilter) -> String {
             "SELECT i.*, i.arrival AS place FROM @instance i
              WHERE i.status = ANY($1) AND {narrowed} AND {range}
              ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7"
+        ),
+        // They are found by their calls, and sorted.
+        (None, None) if few_are_retrying => format!(
+            "SELECT i.*, i.arrival AS place
+             FROM (SELECT DISTINCT shard, uid FROM @task
+                   WHERE claimed_by IS NULL AND bad IS NULL AND attempt > 0
+                     AND wake_at < 9223372036854775807 OFFSET 0) AS r
+             JOIN @instance i ON i.shard = r.shard AND i.uid = r.uid
+             WHERE i.status = ANY($1) AND {narrowed} AND {range}
+             ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7"
+        ),
+        // With its equality in front of it, the index of workflows is the cheaper one.
+        (None, None) if filter.workflow.is_some() => format!(
+            "SELECT i.* FROM unnest($1::text[]) AS s(wanted) CROSS JOIN LATERAL (
+                 SELECT i.*, i.arrival AS place FROM @instance i
+                 WHERE i.workflow = $2 AND i.status = s.wanted AND {narrowed} AND {range}
+                 ORDER BY i.workflow DESC, i.status DESC, i.created_at DESC, i.arrival DESC
+                 LIMIT $7) AS i"
         ),
         (None, None) => format!(
             "SELECT i.* FROM unnest($1::text[]) AS s(wanted) CROSS JOIN LATERAL (

@@ -54,7 +54,7 @@ fn one<T>(
 }
 
 /// The rows that can be read. The others are marked.
-async fn many<T>(
+pub(crate) async fn many<T>(
     pool: &Pool,
     table: Table,
     statement: Statement<'_>,

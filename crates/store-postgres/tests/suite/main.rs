@@ -7,6 +7,7 @@ mod differential;
 mod encrypted;
 mod failover;
 mod inbox;
+mod large_lists;
 mod looking;
 mod lost;
 mod members;

@@ -14,6 +14,7 @@ use rusqlite::params;
 use super::Reading;
 use super::work::events;
 use crate::decode::INSTANCE;
+use crate::encode::whole;
 
 /// The current instance of an id.
 pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<InstanceRow>> {
@@ -82,13 +83,17 @@ pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result
     let limit = filter.most();
     let range = range(reading, filter)?;
     let statuses: Vec<&str> = filter.statuses().map(Status::name).collect();
+    let by_status = if filter.workflow.is_some() { &OF_WORKFLOW } else { &OF_STATUS };
     let mut found = match (&filter.tag, &filter.schedule) {
         (Some(_), _) => newest(reading, filter, &range, &TAGGED, &statuses)?,
         (None, Some(_)) => newest(reading, filter, &range, &SCHEDULED, &statuses)?,
+        (None, None) if filter.retrying && few_are_retrying(reading)? => {
+            newest(reading, filter, &range, &RETRYING, &statuses)?
+        }
         (None, None) => {
             let mut found = Vec::new();
             for status in statuses {
-                found.extend(newest(reading, filter, &range, &OF_STATUS, &[status])?);
+                found.extend(newest(reading, filter, &range, by_status, &[status])?);
             }
             found
         }
@@ -96,6 +101,35 @@ pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result
     found.sort_by_key(|(rowid, row)| std::cmp::Reverse((row.created_at, *rowid)));
     found.truncate(limit);
     Ok(found.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Whether few calls wait to be tried again. Nobody counts further.
+fn few_are_retrying(reading: &Reading<'_>) -> Result<bool> {
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM task INDEXED BY task_retrying
+                   WHERE uid > x'' AND claimed_by IS NULL AND bad IS NULL AND attempt > 0
+                     AND wake_at < 9223372036854775807 LIMIT ?1)";
+    let most = whole(InstanceFilter::FEW_RETRYING as u64);
+    let what = || "count calls that wait to be tried again".to_string();
+    let count = reading.one(sql, [most + 1], |row| row.number(0), what)?;
+    Ok(count.unwrap_or_default() <= most)
+}
+
+/// Current instances whose ids begin so, in the order of their ids.
+pub(crate) fn with_prefix(
+    reading: &mut Reading<'_>,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<InstanceRow>> {
+    let sql = format!(
+        "SELECT {INSTANCE}, rowid FROM instance INDEXED BY instance_id
+         WHERE current = 1 AND id >= ?1 AND id <= ?2 AND (?3 IS NULL OR id > ?3) ORDER BY id"
+    );
+    // The place is often far behind the beginning.
+    let begin = after.filter(|after| *after > prefix).unwrap_or(prefix);
+    let values = params![begin, InstanceFilter::end_of_prefix(prefix), after];
+    reading.many(Table::Instance, &sql, values, limit, |row| decode::instance(&row))
 }
 
 /// From when to when instances of a list were started. Without bounds it is everything, so that
@@ -128,6 +162,23 @@ struct WayIn {
 const OF_STATUS: WayIn = WayIn {
     from: "instance",
     condition: "status = json_extract(?1, '$[0]') AND created_at BETWEEN ?7 AND ?8",
+    order: "created_at DESC, instance.rowid DESC",
+};
+
+const OF_WORKFLOW: WayIn = WayIn {
+    from: "instance INDEXED BY instance_workflow",
+    condition: "workflow = ?2 AND status = json_extract(?1, '$[0]')
+                AND created_at BETWEEN ?7 AND ?8",
+    order: "created_at DESC, instance.rowid DESC",
+};
+
+/// Few are found by their calls, and sorted; where there are many, they are found among all.
+const RETRYING: WayIn = WayIn {
+    from: "(SELECT DISTINCT uid AS retrying_uid FROM task INDEXED BY task_retrying
+            WHERE uid > x'' AND claimed_by IS NULL AND bad IS NULL AND attempt > 0
+              AND wake_at < 9223372036854775807) CROSS JOIN instance",
+    condition: "instance.uid = retrying_uid AND +status IN (SELECT value FROM json_each(?1))
+                AND +created_at BETWEEN ?7 AND ?8",
     order: "created_at DESC, instance.rowid DESC",
 };
 

@@ -115,7 +115,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Every row of a query. One that cannot be read is an error.
-    fn every<T>(
+    pub(crate) fn every<T>(
         &self,
         sql: &str,
         values: impl Params,
@@ -135,7 +135,7 @@ impl<'c> Reading<'c> {
 
     /// At most `limit` rows of a table. The query also has a column `rowid`; rows that cannot be
     /// read are stepped over and set aside.
-    fn many<T>(
+    pub(crate) fn many<T>(
         &mut self,
         table: Table,
         sql: &str,

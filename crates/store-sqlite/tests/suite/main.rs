@@ -7,6 +7,7 @@ mod differential;
 mod durability;
 mod fairness;
 mod inbox;
+mod large_lists;
 mod log;
 mod looking;
 mod refusals;

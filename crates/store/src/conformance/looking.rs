@@ -258,6 +258,23 @@ pub async fn a_list_can_be_narrowed_to_what_was_started_since_a_time(store: &dyn
     assert_eq!(listed(store, none).await, [""; 0]);
 }
 
+pub async fn instances_are_listed_by_what_their_ids_begin_with(store: &dyn Store) {
+    let ids = ["order/2", "order/10", "order/ü", "Order/1", "orde", "order0"];
+    for (number, id) in (1..).zip(ids) {
+        write(store, [start(number, id)]).await;
+    }
+    let found = async |prefix: &str, after: Option<&str>, limit| {
+        let rows = store.with_prefix(prefix, after, limit).await.unwrap();
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found("order/", None, 10).await, ["order/10", "order/2", "order/ü"]);
+    assert_eq!(found("order/", None, 1).await, ["order/10"]);
+    assert_eq!(found("order/", Some("order/10"), 10).await, ["order/2", "order/ü"]);
+    assert_eq!(found("order/ü", None, 10).await, ["order/ü"]);
+    assert_eq!(found("", Some("order/ü"), 10).await, ["order0"]);
+    assert_eq!(found("x", None, 10).await, Vec::<String>::new());
+}
+
 pub async fn the_last_value_of_a_key_counts(store: &dyn Store) {
     write(store, [start(1, "order-1").put(1, "colour", json("\"red\""))]).await;
     write(store, [step().put(1, "colour", json("\"blue\""))]).await;

@@ -21,18 +21,22 @@
 
 pub mod actions;
 pub mod atomicity;
+pub mod audit;
 pub mod bulk;
 pub mod differential;
 pub mod families;
 mod fixtures;
 pub mod gates;
+pub mod graph_templates;
 pub mod history;
 pub mod identity;
+pub mod large_lists;
 pub mod ledger;
 pub mod looking;
 pub mod messages;
 pub mod owning;
 pub mod policies;
+pub mod pressure;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
@@ -183,6 +187,15 @@ macro_rules! conformance_promises {
             policies::calls_of_an_activity_that_wait_are_found_page_by_page,
             tokens::a_token_comes_back_as_it_was,
             tokens::a_token_is_revoked_once_and_stays,
+            tokens::a_login_is_kept_until_it_ends_or_is_ended,
+            pressure::what_is_counted_of_the_same_adds_up,
+            pressure::counts_are_read_by_time_and_activity_and_added_up_to_steps,
+            pressure::counts_that_are_old_go_with_the_next_ones,
+            audit::what_was_done_comes_back_the_newest_first_and_page_by_page,
+            audit::what_was_done_long_ago_goes,
+            audit::actions_of_all_instances_come_back_the_newest_first_and_page_by_page,
+            graph_templates::a_graph_is_kept_replaced_and_deleted_by_its_name,
+            graph_templates::graphs_are_listed_by_their_names,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,
@@ -194,6 +207,7 @@ macro_rules! conformance_promises {
             looking::a_list_is_read_page_by_page_while_more_are_started,
             looking::a_page_behind_an_instance_that_is_gone_leaves_nothing_out,
             looking::a_list_can_be_narrowed_to_what_was_started_since_a_time,
+            looking::instances_are_listed_by_what_their_ids_begin_with,
             looking::the_last_value_of_a_key_counts,
             looking::data_of_instances_is_apart,
             looking::only_the_closed_ones_of_many_are_told,
@@ -273,6 +287,9 @@ mod tests {
             ("gates", include_str!("gates.rs")),
             ("policies", include_str!("policies.rs")),
             ("tokens", include_str!("tokens.rs")),
+            ("pressure", include_str!("pressure.rs")),
+            ("audit", include_str!("audit.rs")),
+            ("graph_templates", include_str!("graph_templates.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
             ("schedules", include_str!("schedules.rs")),

@@ -59,6 +59,19 @@ impl Model {
         wanted.take(filter.most()).cloned().collect()
     }
 
+    /// Current instances whose ids begin so, in the order of their ids.
+    pub fn with_prefix(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<InstanceRow> {
+        let is_one = |row: &&InstanceRow| {
+            let holds = self.find(&row.id).is_some_and(|holder| holder.uid == row.uid);
+            holds && row.id.starts_with(prefix) && after.is_none_or(|after| row.id.as_str() > after)
+        };
+        let mut found: Vec<InstanceRow> =
+            self.tables.instances.newest(None).filter(is_one).cloned().collect();
+        found.sort_by(|one, other| one.id.cmp(&other.id));
+        found.truncate(limit);
+        found
+    }
+
     /// Whether an activity of an open instance waits to be tried again.
     fn is_retrying(&self, row: &InstanceRow) -> bool {
         let waits_again = |task: &TaskRow| {

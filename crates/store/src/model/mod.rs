@@ -15,6 +15,7 @@
 //! - `commit`: what a batch means, step by step. `instances`, `entries`: its parts.
 //! - `gates`: gates, and kinds that are paused.
 //! - `work`, `inspect`, `schedules`, `inbox`: the reads. `retention`: deleting closed instances.
+//! - `statistics`: what was counted and done, and graphs by name.
 //! - `ownership`: nodes, shards and the fence of a commit. `claims`: tasks that the holder of a
 //!   shard leaves to others, and attempts that end their call in a transaction of their own.
 //! - `store`: the thin asynchronous [`ModelStore`] around it.
@@ -56,6 +57,7 @@ mod ownership;
 mod retention;
 mod schedules;
 mod shard_set;
+mod statistics;
 mod store;
 mod tables;
 mod tokens;

@@ -252,6 +252,17 @@ impl InstanceFilter {
         if self.limit == 0 { InstanceFilter::LIMIT } else { self.limit }
     }
 
+    /// What is greater than every id that begins so.
+    #[doc(hidden)]
+    pub fn end_of_prefix(prefix: &str) -> String {
+        format!("{prefix}{}", char::MAX)
+    }
+
+    /// How many instances are found by their calls that wait to be tried again. When there are more,
+    /// any list has some of them soon.
+    #[doc(hidden)]
+    pub const FEW_RETRYING: usize = 2_000;
+
     /// The statuses that can be among them: only what is open has activities that wait.
     #[doc(hidden)]
     pub fn statuses(&self) -> impl Iterator<Item = Status> {

@@ -84,13 +84,14 @@ use std::time::Duration;
 
 use resurgam_core::{Timestamp, Uid};
 use resurgam_sdk::Registry;
-use resurgam_store::{Assignment, StepResult};
+use resurgam_store::{Assignment, PressureRow, StepResult};
 
 use crate::options::Options;
 use crate::policy::Policies;
 use crate::random::Random;
 pub use calls::attempt_result::fitting;
 pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
+use calls::pressure::Pressure;
 use clients::deferred::DeferredRequests;
 use clients::stopping::Stopping;
 pub use commit::AnsweredBatch;
@@ -169,6 +170,8 @@ pub struct Node {
     policies: Policies,
     /// What was logged lately about attempts, calls and runs that failed.
     lines: logging::Lines,
+    /// How attempts ended, as far as it is not stored.
+    pressure: Pressure,
     outbox: Outbox,
     waiters: BTreeMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Workflows that people were told this process does not know.
@@ -199,6 +202,7 @@ impl Node {
         let mut random = Random::new(seed);
         Node {
             lines: logging::Lines::default(),
+            pressure: Pressure::default(),
             policies: Policies::new(options.retry.clone()),
             name: random.name(now),
             now,
@@ -467,6 +471,22 @@ impl Node {
         };
         let other = [self.memory.reports.next(), self.lines.next(), stop, lingers];
         due.chain(other.into_iter().flatten()).min()
+    }
+
+    /// When what was counted of attempts is to be stored. No part of [`Node::next_due`]: nothing
+    /// follows from it.
+    pub fn counts_due(&self) -> Option<Timestamp> {
+        self.pressure.next()
+    }
+
+    /// What was counted of attempts since this was last asked for, when it is time to store that.
+    pub fn due_counts(&mut self) -> Option<Vec<PressureRow>> {
+        self.pressure.is_due(self.now).then(|| self.pressure.take())
+    }
+
+    /// What was counted of attempts since this was last asked for.
+    pub fn counts(&mut self) -> Vec<PressureRow> {
+        self.pressure.take()
     }
 
     /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.

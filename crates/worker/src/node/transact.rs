@@ -91,8 +91,12 @@ impl Node {
 
     /// The call is over, and its attempt ends where it waits for its transaction.
     fn transaction_done(&mut self, ask: TransactionRequest, message: MessageRow) {
+        let name = self.memory.calls.get(ask.call).map(|call| call.task().name.clone());
         self.cut_attempt(ask.call);
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
+        if let Some(name) = name {
+            self.pressure.succeeded(&name, self.now);
+        }
         self.transaction_decided(ask.call);
         self.call_ended_in_store(ask.call, message);
         self.fill_slots();

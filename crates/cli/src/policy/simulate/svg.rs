@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::world::{Second, World};
-use super::{Arguments, Told, sentence};
+use resurgam_policy::simulate::{Second, Told, World};
+
+use super::{Arguments, sentence};
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 70.0;

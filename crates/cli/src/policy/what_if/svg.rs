@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Compared, Sums};
-use crate::policy::complaint::printable;
+use resurgam_policy::printable;
+use resurgam_policy::what_if::{Compared, Sums};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;

@@ -19,6 +19,7 @@
 //! the block that name.
 #![cfg(unix)]
 
+mod api;
 mod data;
 mod operating;
 mod page;

@@ -19,7 +19,7 @@ mod run;
 mod schedules;
 mod secrets;
 mod servers;
-mod support;
+pub(crate) mod support;
 mod unresolved;
 mod what_if;
 mod workers;

@@ -17,6 +17,7 @@ use utoipa_axum::routes;
 use super::instances::Place;
 use super::{Done, policy};
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::{Body, Path};
 use crate::names::call_name;
@@ -199,6 +200,8 @@ pub(super) enum Begun {
 /// How a job is asked for, whatever it does.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
+    pub(super) caller: Caller,
+    pub(super) by: Option<String>,
     pub(super) key: Option<String>,
     pub(super) dry_run: bool,
     pub(super) expect_count: Option<u64>,
@@ -234,13 +237,17 @@ impl Asks {
                 )));
             }
         }
-        if let Some(reason) = self.reason {
+        act = act.by(self.caller.signs(self.by.clone()));
+        if let Some(reason) = &self.reason {
             act = act.reason(reason);
         }
         if let Some(key) = self.key {
             act = act.request_id(key);
         }
-        Ok((StatusCode::ACCEPTED, job(&act.start().await?)))
+        let begun = act.start().await?;
+        let did = Did::new("bulk", &begun.id, format!("began a job: {}", begun.action.name()));
+        api.record(&self.caller, self.by, self.reason, did).await;
+        Ok((StatusCode::ACCEPTED, job(&begun)))
     }
 }
 
@@ -341,9 +348,9 @@ async fn begin(
     RequestKey(key): RequestKey,
     Body(mut new): Body<NewJob>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    let act = new.act(&api.client)?.by(caller.signs(new.by.take()));
-    let NewJob { dry_run, expect_count, reason, .. } = new;
-    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
+    let act = new.act(&api.client)?;
+    let NewJob { dry_run, expect_count, by, reason, .. } = new;
+    Asks { caller, by, key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
 /// Stops an action on many; what it has asked for is carried out
@@ -358,7 +365,11 @@ async fn stop(
     caller: Caller,
 ) -> Result<Json<Done>, Problem> {
     match api.client.stop_bulk(&id, caller.signs(None)).await? {
-        true => Ok(Done::changed("stopped; what it has asked for is carried out")),
+        true => {
+            let told = "stopped; what it has asked for is carried out";
+            api.record(&caller, None, None, Did::new("bulk", &id, told)).await;
+            Ok(Done::changed(told))
+        }
         false => Err(Problem::conflict("it was over, or stopped before")),
     }
 }

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Done, Why, told};
+use super::{Answer, Done, Why, recorded};
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Body, Path, Query};
@@ -51,7 +51,8 @@ async fn set(
     let NewSettings { settings, by, reason } = new;
     let settings: Gate = serde_json::from_value(settings)
         .map_err(|why| Problem::invalid(format!("settings of gate {key}: {why}")))?;
-    carried_out(api.client.set_gate(key, settings), &caller, Why { by, reason }).await
+    let act = api.client.set_gate(&key, settings);
+    carried_out(&api, act, ("gate", key), &caller, Why { by, reason }).await
 }
 
 /// Why something is taken back.
@@ -76,7 +77,8 @@ async fn unset(
     caller: Caller,
     Query(Unset { by, reason }): Query<Unset>,
 ) -> Answer {
-    carried_out(api.client.unset_gate(key), &caller, Why { by, reason }).await
+    let act = api.client.unset_gate(&key);
+    carried_out(&api, act, ("gate", key), &caller, Why { by, reason }).await
 }
 
 /// What is done to a gate by hand.
@@ -107,9 +109,9 @@ async fn act(
     Body(HandAction { for_ms, by, reason }): Body<HandAction>,
 ) -> Answer {
     let mut act = match (action.as_str(), for_ms) {
-        ("shut", _) => api.client.shut_gate(key),
-        ("open", _) => api.client.open_gate(key),
-        ("auto", None) => api.client.auto_gate(key),
+        ("shut", _) => api.client.shut_gate(&key),
+        ("open", _) => api.client.open_gate(&key),
+        ("auto", None) => api.client.auto_gate(&key),
         ("auto", Some(_)) => return Err(Problem::invalid("auto: `for_ms` is for shut and open")),
         _ => {
             return Err(Problem::missing(format!(
@@ -120,7 +122,7 @@ async fn act(
     if let Some(ms) = for_ms {
         act = act.lasting(Duration::from_millis(ms));
     }
-    carried_out(act, &caller, Why { by, reason }).await
+    carried_out(&api, act, ("gate", key), &caller, Why { by, reason }).await
 }
 
 /// Pauses all calls of an activity, or lets them go on: pause or resume
@@ -140,11 +142,11 @@ async fn activity(
     Body(why): Body<Why>,
 ) -> Answer {
     let act = match action.as_str() {
-        "pause" => api.client.pause_activity(name),
-        "resume" => api.client.resume_activity(name),
+        "pause" => api.client.pause_activity(&name),
+        "resume" => api.client.resume_activity(&name),
         _ => return Err(unknown("an activity", &action)),
     };
-    carried_out(act, &caller, why).await
+    carried_out(&api, act, ("hold", format!("activity {name}")), &caller, why).await
 }
 
 /// Pauses all calls of a queue, or lets them go on: pause or resume
@@ -164,21 +166,27 @@ async fn queue(
     Body(why): Body<Why>,
 ) -> Answer {
     let act = match action.as_str() {
-        "pause" => api.client.pause_queue(name),
-        "resume" => api.client.resume_queue(name),
+        "pause" => api.client.pause_queue(&name),
+        "resume" => api.client.resume_queue(&name),
         _ => return Err(unknown("a queue", &action)),
     };
-    carried_out(act, &caller, why).await
+    carried_out(&api, act, ("hold", format!("queue {name}")), &caller, why).await
 }
 
 fn unknown(what: &str, action: &str) -> Problem {
     Problem::missing(format!("{action:?} cannot be done to {what}; write pause or resume"))
 }
 
-async fn carried_out(mut act: GateAct, caller: &Caller, Why { by, reason }: Why) -> Answer {
-    act = act.by(caller.signs(by));
-    if let Some(reason) = reason {
+async fn carried_out(
+    api: &Api,
+    mut act: GateAct,
+    of: (&'static str, String),
+    caller: &Caller,
+    why: Why,
+) -> Answer {
+    act = act.by(caller.signs(why.by.clone()));
+    if let Some(reason) = &why.reason {
         act = act.reason(reason);
     }
-    told(act.await?)
+    recorded(api, caller, why, of, act.await?).await
 }

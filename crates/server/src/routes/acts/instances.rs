@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 
 use super::{Answer, Asked, Done, Why};
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::{Body, Path, Query, uid};
 use crate::problem::Problem;
@@ -26,9 +27,8 @@ struct NewSignal {
     /// What is sent; null unless given.
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Box<RawValue>>,
-    /// Who sends it. The log of the server has it beside the name of the token.
+    /// Who sends it. It is recorded beside the name of the token.
     by: Option<String>,
-    /// Why, for the log of the server.
     reason: Option<String>,
 }
 
@@ -63,7 +63,8 @@ async fn signal(
     }
     instance.signal(&name, &value, key).await?;
     let sent = format!("sent {name} to {}", instance.row().await?.id);
-    Why { by: new.by, reason: new.reason }.note(&caller, &format!("{sent} ({of})"));
+    let did = Did::new("signal", &of, &sent);
+    Why { by: new.by, reason: new.reason }.record(&api, &caller, did).await;
     Ok(Done::changed(sent))
 }
 
@@ -129,13 +130,19 @@ async fn act(
     let instance = api.client.instance_of(uid(&of)?);
     if matches!(action.as_str(), "cancel" | "terminate") {
         let RunAction { by, reason, .. } = wanted;
+        let why = Why { by: by.clone(), reason: reason.clone() };
         let by = caller.signs(by);
         let reason = reason.map_or(format!("by {by}"), |reason| format!("{reason} (by {by})"));
-        let answer = match action.as_str() {
-            "cancel" => instance.cancel(&reason).await.map(|()| "it was asked to end"),
-            _ => instance.terminate(&reason).await.map(|()| "it has ended where it stood"),
+        let (kind, answer) = match action.as_str() {
+            "cancel" => ("cancel", instance.cancel(&reason).await.map(|()| "it was asked to end")),
+            _ => {
+                let ended = instance.terminate(&reason).await;
+                ("terminate", ended.map(|()| "it has ended where it stood"))
+            }
         };
-        return Ok((axum::http::StatusCode::OK, Done::changed(answer?)));
+        let answer = answer?;
+        why.record(&api, &caller, Did::new(kind, &of, answer)).await;
+        return Ok((axum::http::StatusCode::OK, Done::changed(answer)));
     }
     let row = instance.row().await?;
     let run = api.client.run_of(RunKey { uid: row.uid, run: row.run });
@@ -181,8 +188,10 @@ async fn delete(
     Query(why): Query<Why>,
 ) -> Result<Json<Done>, Problem> {
     let instance = api.client.instance_of(uid(&of)?);
+    let id = instance.row().await?.id;
     instance.delete().await?;
     // Nothing is left to record it with.
-    why.note(&caller, &format!("deleted instance {of}"));
-    Ok(Done::changed(format!("deleted instance {of}")))
+    let told = format!("deleted instance {id}");
+    why.record(&api, &caller, Did::new("delete", &of, &told)).await;
+    Ok(Done::changed(told))
 }

@@ -4,6 +4,7 @@
 mod bulk;
 mod calls;
 mod gates;
+mod graphs;
 mod instances;
 mod policies;
 mod schedules;
@@ -20,12 +21,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::{Caller, RequestKey};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .merge(start::routes())
         .merge(instances::routes())
         .merge(calls::routes())
         .merge(unresolved::routes())
@@ -33,6 +34,12 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .merge(bulk::routes())
         .merge(policies::routes())
         .merge(gates::routes())
+        .merge(graphs::routes())
+}
+
+/// The routes that start instances.
+pub(super) fn starting() -> OpenApiRouter<Api> {
+    start::routes()
 }
 
 /// What came of a request.
@@ -69,7 +76,7 @@ fn told(acted: Acted) -> Answer {
 }
 
 /// Why something is done, and who says so. On every route that acts on one thing.
-#[derive(Debug, Default, Deserialize, IntoParams, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Why {
@@ -79,11 +86,26 @@ struct Why {
 }
 
 impl Why {
-    /// Writes into the log of the server who did something that leaves no row with a name, and why.
-    fn note(self, caller: &Caller, what: &str) {
-        let (by, reason) = (caller.signs(self.by), self.reason.unwrap_or_default());
-        tracing::info!(by, reason, "{what}");
+    /// Records who did something that leaves no row with a name, and why.
+    async fn record(self, api: &Api, caller: &Caller, did: Did) {
+        api.record(caller, self.by, self.reason, did).await;
     }
+}
+
+/// Records what was done, when something was. A request that is stored for later has been made,
+/// too.
+async fn recorded(
+    api: &Api,
+    caller: &Caller,
+    why: Why,
+    (kind, subject): (&'static str, String),
+    acted: Acted,
+) -> Answer {
+    let told = told(acted);
+    if let Ok((_, Json(done))) = &told {
+        why.record(api, caller, Did::new(kind, subject, &done.answer)).await;
+    }
+    told
 }
 
 /// Who asks, with what key and why.

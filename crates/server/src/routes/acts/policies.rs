@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::calls::NewPolicy;
-use super::{Answer, Done, policy, told};
+use super::{Answer, Done, Why, policy, recorded};
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Body, Path, Query};
@@ -30,8 +30,8 @@ async fn set(
     caller: Caller,
     Body(new): Body<NewPolicy>,
 ) -> Answer {
-    let set = api.client.set_policy(name, policy(&new.policy)?);
-    carried_out(set, &caller, new.by, new.reason).await
+    let set = api.client.set_policy(&name, policy(&new.policy)?);
+    carried_out(&api, set, name, &caller, Why { by: new.by, reason: new.reason }).await
 }
 
 /// Why a policy is taken back.
@@ -56,18 +56,20 @@ async fn unset(
     caller: Caller,
     Query(why): Query<Unset>,
 ) -> Answer {
-    carried_out(api.client.unset_policy(name), &caller, why.by, why.reason).await
+    let unset = api.client.unset_policy(&name);
+    carried_out(&api, unset, name, &caller, Why { by: why.by, reason: why.reason }).await
 }
 
 async fn carried_out(
+    api: &Api,
     mut set: SetPolicy,
+    activity: String,
     caller: &Caller,
-    by: Option<String>,
-    reason: Option<String>,
+    why: Why,
 ) -> Answer {
-    set = set.by(caller.signs(by));
-    if let Some(reason) = reason {
+    set = set.by(caller.signs(why.by.clone()));
+    if let Some(reason) = &why.reason {
         set = set.reason(reason);
     }
-    told(set.await?)
+    recorded(api, caller, why, ("policy", activity), set.await?).await
 }

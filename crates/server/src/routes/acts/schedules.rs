@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 
 use super::{Done, Why};
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::Caller;
 use crate::extract::{Body, Path, Query};
 use crate::problem::Problem;
@@ -36,9 +37,8 @@ struct NewSchedule {
     queue: Option<String>,
     #[serde(default)]
     priority: i32,
-    /// Who does it. The log of the server has it beside the name of the token.
+    /// Who does it. It is recorded beside the name of the token.
     by: Option<String>,
-    /// Why, for the log of the server.
     reason: Option<String>,
 }
 
@@ -68,8 +68,10 @@ async fn put(
         put = put.replace();
     }
     put.await?;
-    Why { by: new.by, reason: new.reason }.note(&caller, &format!("put schedule {id}"));
-    Ok(Done::changed(format!("schedule {id} starts {}", new.workflow)))
+    let told = format!("schedule {id} starts {}", new.workflow);
+    let why = Why { by: new.by, reason: new.reason };
+    why.record(&api, &caller, Did::new("schedule", &id, &told)).await;
+    Ok(Done::changed(told))
 }
 
 /// Deletes a schedule; its instances go on
@@ -85,8 +87,9 @@ async fn delete(
     Query(why): Query<Why>,
 ) -> Result<Json<Done>, Problem> {
     api.client.delete_schedule(&id).await?;
-    why.note(&caller, &format!("deleted schedule {id}"));
-    Ok(Done::changed(format!("schedule {id} is deleted; its instances go on")))
+    let told = format!("schedule {id} is deleted; its instances go on");
+    why.record(&api, &caller, Did::new("schedule", &id, &told)).await;
+    Ok(Done::changed(told))
 }
 
 /// What an action on a schedule needs.
@@ -146,6 +149,7 @@ async fn act(
         }
     }?;
     let why = Why { by: wanted.by, reason: wanted.reason };
-    why.note(&caller, &format!("{action} of schedule {id}"));
+    let told = format!("{action} of schedule {id}: {answer}");
+    why.record(&api, &caller, Did::new("schedule", &id, told)).await;
     Ok((StatusCode::OK, Done::changed(answer)))
 }

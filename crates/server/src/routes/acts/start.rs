@@ -18,15 +18,18 @@ use utoipa_axum::routes;
 
 use super::{Why, policy};
 use crate::api::Api;
+use crate::audit::Did;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::Body;
 use crate::problem::Problem;
+use crate::routes::graphs::graph_of;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(start))
 }
 
-/// What is to be started. One of `program`, `graph` and `activity`, or `workflow` alone.
+/// What is to be started. One of `program`, `graph`, `graph_template` and `activity`, or `workflow`
+/// alone.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewInstance {
@@ -40,6 +43,8 @@ struct NewInstance {
     dialect: Option<String>,
     /// A graph template.
     graph: Option<Value>,
+    /// A graph that is kept, by its name.
+    graph_template: Option<String>,
     /// An activity that runs by itself, with its own policy.
     activity: Option<String>,
     /// The arguments: an object with a key for each.
@@ -61,9 +66,8 @@ struct NewInstance {
     run_timeout_ms: Option<u64>,
     total_timeout_ms: Option<u64>,
     delay_ms: Option<u64>,
-    /// Who starts it. The log of the server has it beside the name of the token.
+    /// Who starts it. It is recorded beside the name of the token.
     by: Option<String>,
-    /// Why, for the log of the server.
     reason: Option<String>,
 }
 
@@ -110,9 +114,13 @@ async fn start(
     State(api): State<Api>,
     caller: Caller,
     RequestKey(key): RequestKey,
-    Body(new): Body<NewInstance>,
+    Body(mut new): Body<NewInstance>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    let what = new.read()?;
+    new.queue = caller.starts_on(new.queue.take())?;
+    let what = match new.graph_template.take() {
+        None => new.read()?,
+        Some(name) => new.kept(&api, &name).await?,
+    };
     let id = new.id.clone().unwrap_or_else(|| what.made_up_id(&api.client));
     let workflow = what.workflow.clone();
     let start = new.with_options(what.begin(&api.client, id), key.clone())?;
@@ -128,7 +136,8 @@ async fn start(
     }
     let started = start.await?;
     let (uid, id) = (started.uid().to_string(), started.id().to_string());
-    Why { by: new.by, reason: new.reason }.note(&caller, &format!("started {id} ({uid})"));
+    let did = Did::new("start", &uid, format!("started {id}, which runs {workflow}"));
+    Why { by: new.by, reason: new.reason }.record(&api, &caller, did).await;
     Ok((StatusCode::CREATED, Json(Begun { uid, id, workflow })))
 }
 
@@ -149,7 +158,7 @@ impl NewInstance {
                 Ok(What { workflow: named("program"), activity: None, argument })
             }
             (None, Some(graph), None, _) => {
-                let argument = self.graph(graph)?;
+                let argument = self.graph(graph, None)?;
                 Ok(What { workflow: named("graph"), activity: None, argument })
             }
             (None, None, Some(activity), None) => {
@@ -166,7 +175,8 @@ impl NewInstance {
                 Ok(What { workflow: workflow.clone(), activity: None, argument })
             }
             _ => Err(Problem::invalid(
-                "start an instance: name a workflow, or give one of program, graph and activity",
+                "start an instance: name a workflow, or give one of program, graph, graph_template \
+                 and activity",
             )),
         }
     }
@@ -190,13 +200,30 @@ impl NewInstance {
         encoded(&input.map_err(|wrong| Problem::invalid(format!("input: {}", wrong.join("; "))))?)
     }
 
-    fn graph(&self, graph: &Value) -> Result<Payload, Problem> {
+    /// A graph that is kept, with the secrets that are kept with it.
+    async fn kept(&self, api: &Api, name: &str) -> Result<What, Problem> {
+        let NewInstance { workflow, program, graph, activity, .. } = self;
+        if program.is_some() || graph.is_some() || activity.is_some() {
+            let detail = "start an instance: `graph_template` stands alone, or beside `workflow`";
+            return Err(Problem::invalid(detail));
+        }
+        let row = graph_of(api, name).await?;
+        let graph = serde_json::from_str(&row.template);
+        let graph: Value =
+            graph.map_err(|error| Problem::invalid(format!("read graph {name}: {error}")))?;
+        let argument = self.graph(&graph, Some(row.secrets))?;
+        let workflow = workflow.clone().unwrap_or_else(|| "graph".to_string());
+        Ok(What { workflow, activity: None, argument })
+    }
+
+    fn graph(&self, graph: &Value, stored_secrets: Option<String>) -> Result<Payload, Problem> {
         let template = Template::from_value(graph);
         let template = template.map_err(|problems| Problem::of_input("graph", &problems))?;
         let inputs = serde_json::from_str(self.argument().as_str());
         let start = resurgam_graph::Start {
             inputs: inputs.map_err(|error| Problem::invalid(format!("input: {error}")))?,
             store: self.store.clone().unwrap_or_default(),
+            stored_secrets,
             ..resurgam_graph::Start::default()
         };
         let started = template.start(&start);

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::bulk::{Asks, Begun};
-use super::{Answer, Done, told};
+use super::{Answer, Done, Why, recorded};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::{Body, Path, call};
@@ -56,8 +56,9 @@ async fn letter(
     Body(wanted): Body<LetterAction>,
 ) -> Answer {
     let of = call(&name)?;
-    let by = caller.signs(wanted.by);
-    match action.as_str() {
+    let why = Why { by: wanted.by, reason: wanted.reason };
+    let (by, reason) = (caller.signs(why.by.clone()), why.reason.clone());
+    let acted = match action.as_str() {
         "redrive" => {
             let mut redrive = api.client.redrive(of).by(by);
             if wanted.as_new {
@@ -69,23 +70,24 @@ async fn letter(
             if let Some(ms) = wanted.delay_ms {
                 redrive = redrive.delay(Duration::from_millis(ms));
             }
-            if let Some(reason) = wanted.reason {
+            if let Some(reason) = reason {
                 redrive = redrive.reason(reason);
             }
             if let Some(key) = key {
                 redrive = redrive.request_id(key);
             }
-            told(redrive.await?)
+            redrive.await?
         }
         "discard" => {
             let mut discard = api.client.discard_one(of).by(by);
-            if let Some(reason) = wanted.reason {
+            if let Some(reason) = reason {
                 discard = discard.reason(reason);
             }
-            told(discard.await?)
+            discard.await?
         }
-        _ => Err(unknown(&action, "redrive or discard")),
-    }
+        _ => return Err(unknown(&action, "redrive or discard")),
+    };
+    recorded(&api, &caller, why, ("dead_letter", name), acted).await
 }
 
 fn unknown(action: &str, known: &str) -> Problem {
@@ -155,8 +157,8 @@ async fn letters(
     if wanted.new_key {
         act = act.new_key();
     }
-    let act = spread(act.by(caller.signs(by)), spread_ms);
-    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
+    let act = spread(act, spread_ms);
+    Asks { caller, by, key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
 /// A decision about many paused calls. At least one of `fingerprint` and `activity` says about
@@ -218,8 +220,8 @@ async fn paused(
         ("resume", Some(_)) => return Err(Problem::invalid("resume: `message` is for fail")),
         _ => return Err(unknown(&action, "resume or fail")),
     };
-    let act = spread(act.by(caller.signs(by)), spread_ms);
-    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
+    let act = spread(act, spread_ms);
+    Asks { caller, by, key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
 fn spread(act: BulkAct, spread_ms: Option<u64>) -> BulkAct {

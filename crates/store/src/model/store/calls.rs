@@ -11,12 +11,13 @@ use crate::rows::{
     MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect,
-    PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
-    not_offered,
+    Access, Answer, AskedAnswer, AttemptTransaction, Audit, AuditRange, AuditRow, Bulk, BulkCursor,
+    BulkRecord, CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter,
+    Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates,
+    GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect, LoginRow,
+    LoginWrite, PausedCall, PausedFilter, Pressure, PressureRange, PressureRow, Retain, RunCalls,
+    Runnable, ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow,
+    TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -279,6 +280,61 @@ impl Tokens for ModelStore {
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         self.change(move |model, _| Ok(model.write_token(write)))
     }
+
+    fn login(&self, hash: &str) -> Answer<'_, Option<LoginRow>> {
+        let hash = hash.to_string();
+        self.read(move |model| model.login(&hash))
+    }
+
+    fn write_login(&self, write: LoginWrite) -> Answer<'_, bool> {
+        self.change(move |model, _| Ok(model.write_login(write)))
+    }
+}
+
+impl Pressure for ModelStore {
+    fn add_pressure(&self, rows: Arc<[PressureRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        self.change(move |model, _| {
+            model.add_pressure(&rows, forget_before);
+            Ok(())
+        })
+    }
+
+    fn pressure(&self, range: PressureRange) -> Answer<'_, Vec<PressureRow>> {
+        self.read(move |model| model.pressure(&range))
+    }
+}
+
+impl Audit for ModelStore {
+    fn add_audit(&self, rows: Arc<[AuditRow]>, forget_before: Timestamp) -> Answer<'_, ()> {
+        self.change(move |model, _| {
+            model.add_audit(&rows, forget_before);
+            Ok(())
+        })
+    }
+
+    fn audit(&self, range: AuditRange<String>) -> Answer<'_, Vec<AuditRow>> {
+        self.read(move |model| model.audit(&range))
+    }
+
+    fn newest_actions(&self, range: AuditRange<(Uid, String)>) -> Answer<'_, Vec<ActionRow>> {
+        self.read(move |model| model.newest_actions(&range))
+    }
+}
+
+impl GraphTemplates for ModelStore {
+    fn graph_templates(&self, after: &str, limit: usize) -> Answer<'_, Vec<GraphTemplateRow>> {
+        let after = after.to_string();
+        self.read(move |model| model.graph_templates(&after, limit))
+    }
+
+    fn graph_template(&self, name: &str) -> Answer<'_, Option<GraphTemplateRow>> {
+        let name = name.to_string();
+        self.read(move |model| model.graph_template(&name))
+    }
+
+    fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
+        self.change(move |model, _| Ok(model.write_graph_template(write)))
+    }
 }
 
 impl Unresolved for ModelStore {
@@ -351,6 +407,16 @@ impl Inspect for ModelStore {
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
         self.read(move |model| model.list(&filter))
+    }
+
+    fn with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Answer<'_, Vec<InstanceRow>> {
+        let (prefix, after) = (prefix.to_string(), after.map(str::to_string));
+        self.read(move |model| model.with_prefix(&prefix, after.as_deref(), limit))
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {

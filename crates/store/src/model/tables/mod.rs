@@ -16,7 +16,10 @@ use std::ops::RangeInclusive;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, TokenRow};
+use crate::{
+    AuditRow, BulkRecord, DeadLetter, GateCount, GateRow, GraphTemplateRow, Hold, HoldKind,
+    LoginRow, PressureCounts, TokenRow,
+};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -46,6 +49,10 @@ pub(super) struct Tables {
     pub(super) seen: SeenIds,
     pub(super) bulk: Rows<String, BulkRecord>,
     pub(super) tokens: Rows<String, TokenRow>,
+    pub(super) logins: Rows<String, LoginRow>,
+    pub(super) graph_templates: Rows<String, GraphTemplateRow>,
+    pub(super) pressure: Rows<PressureKey, PressureCounts>,
+    pub(super) audit: Rows<(Timestamp, String), AuditRow>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.
@@ -54,6 +61,9 @@ pub(super) struct Tables {
 
 /// The gate, the second and the node of what was counted.
 pub(super) type CountKey = (String, Timestamp, String);
+
+/// The minute, the activity and the failure type of what was counted.
+pub(super) type PressureKey = (Timestamp, String, String);
 
 /// A table that is only read by its key.
 #[derive(Clone, Debug)]

@@ -134,8 +134,9 @@ impl Node {
         let Some(call) = self.memory.calls.get(key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
         why.elapsed = now.since(total_start(&call.task.progress).unwrap_or(now));
-        let given_up = GivenUp::of(call, &why);
-        self.end_failed(key, total_failure(&call.policy), why, None, given_up);
+        let (given_up, failure) = (GivenUp::of(call, &why), total_failure(&call.policy));
+        self.pressure.ran_out(&call.task.name, &failure, now);
+        self.end_failed(key, failure, why, None, given_up);
     }
 
     /// Ends a call with the result of its attempt.
@@ -145,6 +146,7 @@ impl Node {
         }
         self.gate_hears(key, Outcome::Succeeded);
         let Some(call) = self.take_call(key) else { return };
+        self.pressure.succeeded(&call.task.name, self.now);
         let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
@@ -190,10 +192,16 @@ impl Node {
                 row.delay_ms = Some(millis(delay));
                 row.why = why;
                 call.failure_log.add(&row);
+                if is_failure(outcome) {
+                    self.pressure.retried(&call.task.name, &failure, now);
+                }
                 self.try_again(key, delay, row, now);
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
+                if is_failure(outcome) {
+                    self.pressure.stopped(&call.task.name, &failure, why.reason, now);
+                }
                 // The row of an attempt whose time was up is there already.
                 let row = Some(row).filter(|_| !call.task.progress.over);
                 let failure = ends_with(call, outcome, failure, why.reason);
@@ -381,6 +389,7 @@ impl Node {
             // No delay fits into no time.
             Next::Again { .. } => StopWhy::new(Reason::TotalTimeout, call.task.progress.failures),
         };
+        self.pressure.stopped(&call.task.name, &failure, why.reason, now);
         let mut row = attempt_row(&call, AttemptOutcome::Failed, failure.clone(), now);
         row.why = why.to_string();
         let mut failed = failed(&mut call, failure, &why, Some(&mut row), now);
@@ -506,6 +515,11 @@ fn caused_in_the_end_by(mut failure: Failure, first: &Failure) -> Failure {
     }
     last.cause = Some(first.clone());
     failure.bounded()
+}
+
+/// True when an attempt that ended so is counted as one that failed.
+fn is_failure(outcome: AttemptOutcome) -> bool {
+    matches!(outcome, AttemptOutcome::Failed | AttemptOutcome::Lost)
 }
 
 /// The row of an attempt that did not succeed.

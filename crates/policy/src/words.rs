@@ -13,13 +13,13 @@ use resurgam_core::retry::{
 };
 use resurgam_core::{Names, Short};
 
-use super::complaint::printable;
+use crate::printable;
 
 /// How many names or delays of a list are shown.
 const SHOWN: usize = 8;
 
 /// How long and how spread the waits are: `Waits 1s, doubling each time, at most 1m.`
-pub(crate) fn waits(terms: &Terms<'_>) -> String {
+pub fn waits(terms: &Terms<'_>) -> String {
     if *terms.backoff == Backoff::None {
         return "Does not wait between attempts.".into();
     }
@@ -100,7 +100,7 @@ fn jitter(jitter: Jitter) -> String {
 }
 
 /// When the retries end: `gives up after the last attempt, or ...`.
-pub(crate) fn end(policy: &RetryPolicy, limit: Limit, exhausted: &Exhausted) -> String {
+pub fn end(policy: &RetryPolicy, limit: Limit, exhausted: &Exhausted) -> String {
     let attempts = match limit {
         Limit::Attempts(max) => Some(format!("after attempt {max}")),
         Limit::Unlimited => None,
@@ -138,7 +138,7 @@ fn deadline(policy: &RetryPolicy) -> Option<String> {
 }
 
 /// What follows when retrying stops; nothing where the call only fails.
-pub(crate) fn outcome(exhausted: &Exhausted) -> String {
+pub fn outcome(exhausted: &Exhausted) -> String {
     match exhausted {
         Exhausted::Fail => String::new(),
         Exhausted::DeadLetter => ", then keeps a dead letter".into(),
@@ -161,7 +161,7 @@ pub(crate) fn outcome(exhausted: &Exhausted) -> String {
 }
 
 /// What is tried again and what is not, a line for each rule; nothing where everything is.
-pub(crate) fn rules(policy: &CheckedPolicy) -> Vec<String> {
+pub fn rules(policy: &CheckedPolicy) -> Vec<String> {
     let mut lines = Vec::new();
     if !policy.never_for.is_empty() {
         let kept = kept(&policy.on_exhausted);
@@ -200,7 +200,7 @@ fn kept(exhausted: &Exhausted) -> &'static str {
 }
 
 /// Which failures one of the cases of a policy is about.
-pub(crate) fn case(policy: &CheckedPolicy, matched: Matched) -> String {
+pub fn case(policy: &CheckedPolicy, matched: Matched) -> String {
     match matched.index().and_then(|index| policy.rules.get(index)) {
         Some(rule) => failures(&rule.on),
         None => "failures that no rule matches".into(),
@@ -240,7 +240,7 @@ fn list(names: &Names, word: &str) -> String {
 }
 
 /// A time that was sampled, with no more digits than that deserves: `1.6s`, `25s`.
-pub(crate) fn about(time: Duration) -> Human {
+pub fn about(time: Duration) -> Human {
     let step = match time.as_millis() {
         0..1_000 => 1,
         1_000..10_000 => 100,
@@ -251,19 +251,19 @@ pub(crate) fn about(time: Duration) -> Human {
 }
 
 /// `12.5 %`, with one decimal at most. What is not all of it never reads as `100 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let tenths = (share * 1000.0).round();
     let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
     format!("{} %", tenths / 10.0)
 }
 
 /// A time, where nothing is `0s`.
-pub(crate) fn time(time: Human) -> String {
+pub fn time(time: Human) -> String {
     if time.0.is_zero() { "0s".into() } else { time.to_string() }
 }
 
 /// With a comma between thousands.
-pub(crate) fn number(number: u64) -> String {
+pub fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -21,42 +21,61 @@ use serde_json::{Map, Value};
 /// The answers, in the shape of the vectors' `expected`.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Answer {
+pub enum Answer {
+    /// The delay before another attempt.
     Delay(Delay),
+    /// Another attempt follows.
     Retry {
+        /// That it does.
         retry: bool,
+        /// After how long.
         #[serde(flatten)]
         delay: Delay,
         /// Only said where it is not so.
         #[serde(skip_serializing_if = "Option::is_none")]
         counts_as_failure: Option<bool>,
     },
+    /// No attempt follows.
     Stop {
+        /// That none does.
         retry: bool,
+        /// Why.
         reason: &'static str,
     },
+    /// All delays.
     Schedule {
+        /// How many attempts there are.
         attempts: Limit,
+        /// The delays between them.
         delays_ms: Vec<u64>,
+        /// The shortest and the longest of each, where they are drawn.
         #[serde(skip_serializing_if = "Option::is_none")]
         delays_ms_range: Option<Vec<[u64; 2]>>,
+        /// Their sum.
         total_delay_ms: u64,
+        /// There are more than are listed.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         more: bool,
     },
+    /// Whether a configuration is accepted.
     Valid {
+        /// It is.
         valid: bool,
     },
+    /// The question makes no sense.
     Error {
+        /// What is wrong with it.
         error: String,
     },
 }
 
 /// One delay, or the shortest and the longest of those that may be drawn.
 #[derive(Debug, PartialEq, Serialize)]
-pub(crate) enum Delay {
+pub enum Delay {
+    /// This one.
     #[serde(rename = "delay_ms")]
     Exact(u64),
+    /// Between these.
     #[serde(rename = "delay_ms_range")]
     Range([u64; 2]),
 }
@@ -106,7 +125,15 @@ const FIELDS: [&str; 9] = [
 const MIDDLE: f64 = 0.5;
 
 /// Answers a question; whatever is wrong with it is part of the answer.
-pub(crate) fn answer(question: &Value) -> Answer {
+///
+/// ```
+/// use resurgam_policy::answer::answer;
+/// use serde_json::json;
+///
+/// let question = json!({"dialect": "edda", "kind": "delay", "config": {}, "retry_index": 2});
+/// assert_eq!(json!(answer(&question)), json!({"delay_ms": 2000}));
+/// ```
+pub fn answer(question: &Value) -> Answer {
     let answered = Question::read(question).and_then(|question| question.answer());
     answered.unwrap_or_else(|problems| Answer::Error { error: problems.to_string() })
 }

@@ -20,51 +20,56 @@ use super::dependency::Dependency;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub(super) struct World {
-    pub(super) policy: CheckedPolicy,
-    pub(super) gate: Option<Gate>,
+pub struct World {
+    /// The policy of the calls.
+    pub policy: CheckedPolicy,
+    /// What stands before the dependency.
+    pub gate: Option<Gate>,
     /// How many calls are made each second.
-    pub(super) rate: f64,
+    pub rate: f64,
     /// How many are made at all; without end, with `None`.
-    pub(super) calls: Option<u64>,
+    pub calls: Option<u64>,
     /// How many requests the dependency serves in a second.
-    pub(super) capacity: f64,
+    pub capacity: f64,
     /// What refusing a request costs it, where serving it costs 1.
-    pub(super) refusal: f64,
-    /// When the outage begins, and how long it lasts.
-    pub(super) before: Duration,
-    pub(super) outage: Duration,
+    pub refusal: f64,
+    /// When the outage begins.
+    pub before: Duration,
+    /// How long it lasts.
+    pub outage: Duration,
     /// How many attempts run at once.
-    pub(super) slots: usize,
+    pub slots: usize,
     /// How far a second of the clock has passed when it begins: a gate counts what ends by the
     /// seconds of the clock, so that decides how soon it notices an outage.
-    pub(super) phase: Duration,
+    pub phase: Duration,
 }
 
 /// What there was in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Second {
+pub struct Second {
     /// Requests that the dependency got.
-    pub(super) offered: u64,
+    pub offered: u64,
     /// Those of them that it served.
-    pub(super) served: u64,
+    pub served: u64,
     /// Calls that had been made and were neither served nor given up.
-    pub(super) waiting: u64,
+    pub waiting: u64,
 }
 
 /// What happened, second by second.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Story {
-    pub(super) seconds: Vec<Second>,
+pub struct Story {
+    /// Each second.
+    pub seconds: Vec<Second>,
     /// When the first request after the outage was served.
-    pub(super) found: Option<Duration>,
+    pub found: Option<Duration>,
     /// When nobody waited any more; `None` when that did not come.
-    pub(super) drained: Option<Duration>,
-    /// Calls that succeeded, and calls that were given up.
-    pub(super) succeeded: u64,
-    pub(super) lost: u64,
+    pub drained: Option<Duration>,
+    /// Calls that succeeded.
+    pub succeeded: u64,
+    /// Calls that were given up.
+    pub lost: u64,
     /// Failures that used up no attempt.
-    pub(super) free: u64,
+    pub free: u64,
 }
 
 /// A call that is not over.
@@ -125,7 +130,7 @@ struct Run<'w> {
 
 impl World {
     /// What happens, until nobody waits or it is clear that that does not come.
-    pub(super) fn story(&self) -> Story {
+    pub fn story(&self) -> Story {
         let mut run = Run::of(self);
         let back = self.before + self.outage;
         let limit = self.patience();
@@ -151,15 +156,15 @@ impl World {
 
     /// How long the dependency would take at least for what came during the outage, beside what
     /// goes on coming.
-    pub(super) fn shortest_drain(&self) -> f64 {
+    pub fn shortest_drain(&self) -> f64 {
         let during = self.rate * self.outage.as_secs_f64();
         let behind = self.calls.map_or(during, |calls| during.min(calls as f64));
         let room = (self.capacity - self.rate).max(self.capacity * 0.05);
         behind / room
     }
 
-    /// How long a drill is watched.
-    fn patience(&self) -> Duration {
+    /// How long a world is watched at most, until it is clear that it does not recover.
+    pub fn patience(&self) -> Duration {
         let after = 60.0 + 4.0 * self.shortest_drain();
         self.before + self.outage + Duration::from_secs(after.min(86_400.0) as u64)
     }

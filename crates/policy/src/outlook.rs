@@ -10,35 +10,38 @@ use resurgam_core::retry::forecast::{Forecast, Quantiles, Row, forecast};
 use resurgam_core::retry::schedule::{Terms, spread};
 use resurgam_core::retry::{CheckedPolicy, DeadlineRule, Exhausted, Jitter, Limit, Matched};
 
-use super::words::{self, about};
+use crate::words::{self, about};
 
 /// How many cases are followed. Each takes a thousand sampled runs.
 const FOLLOWED: usize = 20;
 
 /// What a policy amounts to.
 #[derive(Debug)]
-pub(crate) struct Outlook {
-    pub(crate) cases: Vec<Case>,
+pub struct Outlook {
+    /// Case by case.
+    pub cases: Vec<Case>,
     /// How many cases more there are than are followed.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
 }
 
 /// The failures that share a schedule, and that schedule.
 #[derive(Debug)]
-pub(crate) struct Case {
-    pub(crate) matched: Vec<Matched>,
+pub struct Case {
+    /// What of the policy holds for them.
+    pub matched: Vec<Matched>,
     /// Which failures these are.
-    pub(crate) title: String,
+    pub title: String,
     /// What happens to them, in a sentence.
-    pub(crate) sentence: String,
+    pub sentence: String,
     /// How long the waits are, in words.
-    pub(crate) waits: String,
-    pub(crate) forecast: Forecast,
+    pub waits: String,
+    /// Its numbers.
+    pub forecast: Forecast,
 }
 
 impl Outlook {
     /// Follows every case of a policy, with attempts that take `attempt_time` each.
-    pub(crate) fn of(policy: &CheckedPolicy, attempt_time: Duration) -> Self {
+    pub fn of(policy: &CheckedPolicy, attempt_time: Duration) -> Self {
         let groups = groups(policy);
         let followed = groups.iter().take(FOLLOWED);
         let cases = followed.map(|matched| Case::of(policy, matched, attempt_time)).collect();
@@ -46,7 +49,7 @@ impl Outlook {
     }
 
     /// The policy in a sentence.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         match self.cases.as_slice() {
             [] => "One attempt: nothing is retried.".into(),
             [only] => only.sentence.clone(),
