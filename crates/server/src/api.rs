@@ -163,6 +163,7 @@ impl Api {
     pub fn new(client: &Client, options: Options) -> Self {
         let stopping = Arc::new(watch::Sender::new(false));
         let waiting = Arc::new(Semaphore::new(options.limits.polls));
+        options.remote.iter().for_each(|remote| remote.attach(client));
         Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping, waiting }
     }
 

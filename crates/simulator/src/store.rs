@@ -18,9 +18,10 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens,
-    Transacted, Unresolved, Work, not_offered,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, RemoteActivity, RemoteWorkers,
+    RemoteWrite, Result, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, WorkerSession,
+    not_offered,
 };
 use tokio::sync::watch;
 
@@ -388,6 +389,23 @@ impl Tokens for SimulatedStore {
 
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         Box::pin(self.change("token", move |it| Ok(it.model.write_token(write))))
+    }
+}
+
+impl RemoteWorkers for SimulatedStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.read("worker sessions", |it| it.model.worker_sessions())
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.read("remote activities", |it| it.model.remote_activities())
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        Box::pin(self.change("remote workers", move |it| {
+            it.model.write_remote_workers(write);
+            Ok(())
+        }))
     }
 }
 

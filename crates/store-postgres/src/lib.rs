@@ -44,6 +44,7 @@ mod ownership;
 mod pool;
 mod quarantine;
 mod read;
+mod remote;
 mod session;
 mod small_batch;
 mod sql;

@@ -51,6 +51,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("tokens.sql"), min_reader: 12 },
     // A program that keeps no gate with a letter has it tried behind its activity's.
     Migration { sql: include_str!("letter_gate.sql"), min_reader: 12 },
+    // A program that knows nothing of remote workers leaves the tables alone.
+    Migration { sql: include_str!("remote.sql"), min_reader: 12 },
 ];
 
 /// The number of the newest migration that this program knows.

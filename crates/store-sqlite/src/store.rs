@@ -11,8 +11,8 @@ use resurgam_core::UserWork;
 use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
-    TokenWrite, Transacted,
+    Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, RemoteWrite, Result,
+    Step, StepResult, TokenWrite, Transacted,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -356,6 +356,12 @@ impl SqliteStore {
     pub(crate) async fn change_token(&self, write: TokenWrite) -> Result<bool> {
         let what = || "change an API token".to_string();
         self.order(|answer| Order::Token { write, answer }, what).await
+    }
+
+    /// Keeps what is known of remote workers.
+    pub(crate) async fn change_remote_workers(&self, write: RemoteWrite) -> Result<()> {
+        let what = || "keep what workers said".to_string();
+        self.order(|answer| Order::Remote { write, answer }, what).await
     }
 
     /// Takes the right to work.

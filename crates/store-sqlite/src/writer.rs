@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use resurgam_core::{Failure, Shard, UserWork};
 use resurgam_store::{
-    Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
-    StepResult, TokenWrite, Transacted, not_offered,
+    Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, RemoteWrite, Result,
+    Step, StepResult, TokenWrite, Transacted, not_offered,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -40,7 +40,7 @@ use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::still::Seat;
 use crate::user_transaction::{self, SqliteWork};
-use crate::{sweep, tokens};
+use crate::{remote, sweep, tokens};
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
@@ -54,6 +54,8 @@ pub(crate) enum Order {
     Delete { wanted: Deletion, answer: oneshot::Sender<Result<Deleted>> },
     /// Change an API token.
     Token { write: TokenWrite, answer: oneshot::Sender<Result<bool>> },
+    /// Keep what is known of remote workers.
+    Remote { write: RemoteWrite, answer: oneshot::Sender<Result<()>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -279,6 +281,13 @@ impl Writer {
                 let changed = self.refuse_gone().and_then(|()| {
                     self.give_way(desk);
                     tokens::write(&self.connection, &write)
+                });
+                let _ = answer.send(changed);
+            }
+            Order::Remote { write, answer } => {
+                let changed = self.refuse_gone().and_then(|()| {
+                    self.give_way(desk);
+                    remote::write(&self.connection, &write)
                 });
                 let _ = answer.send(changed);
             }

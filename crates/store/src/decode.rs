@@ -23,7 +23,8 @@ use crate::unresolved::{
 };
 use crate::{
     BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow, HandState, Hold,
-    HoldKind, InboxRow, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
+    HoldKind, InboxRow, RemoteActivity, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
+    WorkerSession,
 };
 
 /// Why a row cannot be read.
@@ -426,6 +427,31 @@ pub fn token(row: &impl Columns) -> Decoded<TokenRow> {
         by: row.string(5)?,
         created_at: row.timestamp(6)?,
         revoked_at: row.maybe_timestamp(7)?,
+    })
+}
+
+/// The columns of a session of a remote worker.
+pub const WORKER_SESSION: &str = "session, server, heard_at, about";
+
+/// A session of a remote worker, from the columns of [`WORKER_SESSION`].
+pub fn worker_session(row: &impl Columns) -> Decoded<WorkerSession> {
+    Ok(WorkerSession {
+        session: row.string(0)?,
+        server: row.string(1)?,
+        heard_at: row.timestamp(2)?,
+        about: row.string(3)?,
+    })
+}
+
+/// The columns of an activity of remote workers.
+pub const REMOTE_ACTIVITY: &str = "name, offered_at, offer";
+
+/// An activity of remote workers, from the columns of [`REMOTE_ACTIVITY`].
+pub fn remote_activity(row: &impl Columns) -> Decoded<RemoteActivity> {
+    Ok(RemoteActivity {
+        name: row.string(0)?,
+        offered_at: row.timestamp(1)?,
+        offer: row.string(2)?,
     })
 }
 

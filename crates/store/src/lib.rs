@@ -33,6 +33,7 @@ pub mod model;
 pub mod outage;
 mod own;
 pub mod quarantine;
+mod remote;
 mod report;
 mod retain;
 pub mod rows;
@@ -62,6 +63,7 @@ pub use gates::{
 };
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
+pub use remote::{RemoteActivity, RemoteWorkers, RemoteWrite, WorkerSession};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
@@ -98,6 +100,7 @@ pub trait Store:
     + Inbox
     + Retain
     + Tokens
+    + RemoteWorkers
     + Send
     + Sync
     + 'static
@@ -117,6 +120,7 @@ impl<T> Store for T where
         + Inbox
         + Retain
         + Tokens
+        + RemoteWorkers
         + Send
         + Sync
         + 'static

@@ -12,9 +12,9 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
-    Tokens, Transacted, Unresolved, Work,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, RemoteActivity, RemoteWorkers,
+    RemoteWrite, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, WorkerSession,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -425,6 +425,20 @@ impl Tokens for FaultyStore {
 
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         self.store.write_token(write)
+    }
+}
+
+impl RemoteWorkers for FaultyStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.store.worker_sessions()
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.store.remote_activities()
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        self.store.write_remote_workers(write)
     }
 }
 

@@ -13,10 +13,10 @@ use rusqlite::Connection;
 async fn a_database_of_a_newer_version_is_refused() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 16, min_reader = 16, made_by = '3.4.5'";
+    let newer = "UPDATE meta SET format = 17, min_reader = 17, made_by = '3.4.5'";
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
-    unusable(&error, &["orders.db", "3.4.5", "format 16", "knows 15", "newer"]);
+    unusable(&error, &["orders.db", "3.4.5", "format 17", "knows 16", "newer"]);
     assert_eq!(folder.names(), ["orders.db"]);
 }
 
@@ -24,14 +24,14 @@ async fn a_database_of_a_newer_version_is_refused() {
 async fn a_newer_database_that_allows_us_is_opened() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 15, made_by = '3.4.5'; ALTER TABLE task ADD colour TEXT";
+    let newer = "UPDATE meta SET format = 17, made_by = '3.4.5'; ALTER TABLE task ADD colour TEXT";
     folder.sql().execute_batch(newer).unwrap();
     let store = folder.open();
     write(&store, [start(1)]).await;
     store.close().await;
     let format: i64 =
         folder.sql().query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 15);
+    assert_eq!(format, 17);
 }
 
 #[test]
@@ -178,7 +178,7 @@ async fn a_task_of_format_6_keeps_its_gate_under_the_new_name() {
     write(&store, [start(2)]).await;
     store.close().await;
     let format: i64 = old.query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 15);
+    assert_eq!(format, 16);
 }
 
 #[test]
@@ -269,6 +269,8 @@ async fn the_schema_is_complete_and_can_be_read_by_anybody() {
         "resurgam_gate_count",
         "resurgam_hold",
         "resurgam_policy_override",
+        "resurgam_remote_activity",
+        "resurgam_worker_session",
         "schedule",
         "tag",
         "task",

@@ -33,6 +33,7 @@ pub mod looking;
 pub mod messages;
 pub mod owning;
 pub mod policies;
+pub mod remote;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
@@ -183,6 +184,8 @@ macro_rules! conformance_promises {
             policies::calls_of_an_activity_that_wait_are_found_page_by_page,
             tokens::a_token_comes_back_as_it_was,
             tokens::a_token_is_revoked_once_and_stays,
+            remote::what_servers_hear_of_sessions_is_kept_apart_and_goes_when_it_is_old,
+            remote::activities_that_workers_offered_are_kept_until_they_are_old,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,
@@ -273,6 +276,7 @@ mod tests {
             ("gates", include_str!("gates.rs")),
             ("policies", include_str!("policies.rs")),
             ("tokens", include_str!("tokens.rs")),
+            ("remote", include_str!("remote.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
             ("schedules", include_str!("schedules.rs")),

@@ -53,6 +53,7 @@ mod inbox;
 mod inspect;
 mod instances;
 mod ownership;
+mod remote;
 mod retention;
 mod schedules;
 mod shard_set;

@@ -14,9 +14,9 @@ use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
     DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect,
-    PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
-    not_offered,
+    PausedCall, PausedFilter, RemoteActivity, RemoteWorkers, RemoteWrite, Retain, RunCalls,
+    Runnable, ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow,
+    TokenWrite, Tokens, Transacted, Unresolved, Work, WorkerSession, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -278,6 +278,23 @@ impl Tokens for ModelStore {
 
     fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
         self.change(move |model, _| Ok(model.write_token(write)))
+    }
+}
+
+impl RemoteWorkers for ModelStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.read(Model::worker_sessions)
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.read(Model::remote_activities)
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        self.change(move |model, _| {
+            model.write_remote_workers(write);
+            Ok(())
+        })
     }
 }
 

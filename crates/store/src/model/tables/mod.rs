@@ -16,7 +16,10 @@ use std::ops::RangeInclusive;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, TokenRow};
+use crate::{
+    BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, RemoteActivity, TokenRow,
+    WorkerSession,
+};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -46,6 +49,9 @@ pub(super) struct Tables {
     pub(super) seen: SeenIds,
     pub(super) bulk: Rows<String, BulkRecord>,
     pub(super) tokens: Rows<String, TokenRow>,
+    /// By session and server.
+    pub(super) worker_sessions: Rows<(String, String), WorkerSession>,
+    pub(super) remote_activities: Rows<String, RemoteActivity>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.

@@ -14,6 +14,7 @@ pub(crate) mod hot_call;
 pub(crate) mod lingering;
 pub(crate) mod load_tasks;
 pub(crate) mod outages;
+pub(crate) mod resuming;
 pub(crate) mod slots;
 pub(crate) mod task_read;
 pub(crate) mod timeouts;
