@@ -73,7 +73,7 @@ impl World {
             let failure = Failure::of_kind(Kind::HeartbeatTimeout, "no heartbeat");
             self.moment(number, token, silence, Moment::TimeIsUp(failure));
         }
-        if start.resumed && token % LOST == 0 {
+        if start.resumed && token.is_multiple_of(LOST) {
             return self.moment(number, token, LEASE, Moment::IsLost);
         }
         let soon = self.random.delay(Duration::ZERO, Duration::from_micros(500));
