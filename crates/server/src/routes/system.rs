@@ -93,7 +93,9 @@ async fn workers(State(api): State<Api>) -> Reply<Page<Worker>> {
     let now = handle.now();
     let lease = remote.map_or(LEASE, Remote::lease);
     let here = remote.map(|remote| remote.seen(now)).unwrap_or_default();
+    let busy = handle.busy();
     let stored = handle.store().worker_sessions().await;
+    drop(busy);
     let stored = stored.map_err(|error| resurgam::Error::store("look for workers", error))?;
     let seen = all_seen(here, stored, now.saturating_sub(lease));
     Ok(Json(Page { items: seen.into_iter().map(Worker::from).collect(), cursor: None }))
