@@ -14,8 +14,9 @@ use resurgam_store::{
     DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
     Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
     LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
-    PressureRow, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
-    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
+    PressureRow, RemoteActivity, RemoteWorkers, RemoteWrite, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
+    Tokens, Transacted, Unresolved, Work, WorkerSession,
 };
 use tokio::sync::watch;
 
@@ -257,6 +258,14 @@ impl Tokens for Watched {
         write_token(write: TokenWrite) -> bool;
         login(hash: &str) -> Option<LoginRow>;
         write_login(write: LoginWrite) -> bool;
+    }
+}
+
+impl RemoteWorkers for Watched {
+    passed_on! {
+        worker_sessions() -> Vec<WorkerSession>;
+        remote_activities() -> Vec<RemoteActivity>;
+        write_remote_workers(write: RemoteWrite) -> ();
     }
 }
 

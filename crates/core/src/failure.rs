@@ -118,6 +118,7 @@ impl Kind {
 /// // It is none: the process that had the attempt ends.
 /// assert!(Failure::interrupted().is_interrupted());
 /// assert!(Failure::never_began().is_never_begun());
+/// assert!(Failure::left_running().is_left_running());
 ///
 /// // It has a wish.
 /// let busy = Failure::retry_after(Duration::from_secs(30), "429");
@@ -183,6 +184,7 @@ const PRUNED: &str = "Pruned";
 /// The types of what is no failure of an attempt, but the end of its process.
 const INTERRUPTED: &str = "Interrupted";
 const NEVER_BEGAN: &str = "NeverBegan";
+const LEFT_RUNNING: &str = "LeftRunning";
 
 /// How many causes of an error are kept; a chain that is longer (or circular) is cut.
 const CAUSES: usize = 16;
@@ -249,6 +251,17 @@ impl Failure {
     pub fn never_began() -> Self {
         Failure::of_kind(Kind::WorkerLost, "its worker ended, and had not begun it")
             .with_type(NEVER_BEGAN)
+    }
+
+    /// Not a failure: the process that waited for the attempt ends, and whoever runs it goes on.
+    pub fn left_running() -> Self {
+        Failure::of_kind(Kind::WorkerLost, "it goes on, and is waited for elsewhere")
+            .with_type(LEFT_RUNNING)
+    }
+
+    /// True when it says that an attempt goes on, and is waited for elsewhere from now on.
+    pub fn is_left_running(&self) -> bool {
+        self.kind == Kind::WorkerLost && self.type_name.as_deref() == Some(LEFT_RUNNING)
     }
 
     /// True when it says that an attempt was cut short by the end of its process.

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_core::duration::Human;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::history::{self, ActionLine, AttemptLine, Printing, Times};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, EventKind, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::RemoteActivity;
 use resurgam_store::rows::{
     ActionRow, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow,
     Pause, PolicyOverride, TaskRow,
@@ -244,6 +246,9 @@ impl Client {
             }
             pending.push(self.pending(task, policy, last, held));
         }
+        self.says_since_when(&mut pending, now)
+            .await
+            .map_err(|error| Error::store(&what, error))?;
         let messages = store.messages(instance.uid).await;
         let messages = messages.map_err(|error| Error::store(&what, error))?;
         let timer = |row: &MessageRow| match row.body {
@@ -270,6 +275,28 @@ impl Client {
             waits_for_first_turn,
             cancel_requested,
         })
+    }
+
+    /// Says of calls that wait for a remote worker for how long none has offered their activity.
+    async fn says_since_when(
+        &self,
+        pending: &mut [PendingCall],
+        now: Timestamp,
+    ) -> resurgam_store::Result<()> {
+        let waits = |call: &PendingCall| {
+            call.lacks.as_ref().is_some_and(|lacks| *lacks == RemoteActivity::lack(&call.activity))
+        };
+        if !pending.iter().any(waits) {
+            return Ok(());
+        }
+        let offered = self.handle().store().remote_activities().await?;
+        for call in pending.iter_mut().filter(|call| waits(call)) {
+            let Some(last) = offered.iter().find(|row| row.name == call.activity) else { continue };
+            let since = Human(now.since(last.offered_at));
+            let lack = RemoteActivity::lack(&call.activity);
+            call.lacks = Some(format!("{lack}, which none has offered for {since}"));
+        }
+        Ok(())
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.

@@ -181,7 +181,7 @@ pub type HostFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// use resurgam_sdk::Place;
 ///
 /// let call = RunKey::first(Uid(7)).call(Seq(2));
-/// let place = Place { call, queue: "default", token: 1 };
+/// let place = Place { call, queue: "default", token: 1, resumed: false };
 /// assert_eq!((place.call.seq, place.queue), (Seq(2), "default"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +192,9 @@ pub struct Place<'a> {
     pub queue: &'a str,
     /// What tells the attempt from others of its call, also from one that was handed back.
     pub token: u64,
+    /// It was begun by a process before this one, and may be running somewhere: see
+    /// [`ActivityDefinition::outlives`](crate::ActivityDefinition::outlives).
+    pub resumed: bool,
 }
 
 /// What only the worker can do for an attempt.
@@ -205,6 +208,10 @@ pub trait AttemptHost: Send + Sync {
         if self.is_cancelled() {
             tell();
         }
+    }
+    /// Ready once the process ends, for an attempt that outlives it.
+    fn let_go(&self) -> HostFuture<'_> {
+        Box::pin(std::future::pending())
     }
     /// The attempt as the engine knows it; `None` where there is no engine.
     fn place(&self) -> Option<Place<'_>> {
@@ -315,6 +322,29 @@ impl ActivityContext {
     /// Waits until nobody wants the attempt's result any more.
     pub async fn cancelled(&self) {
         self.0.host.cancelled().await;
+    }
+
+    /// Waits until the process is told to stop, in an attempt that outlives it
+    /// ([`ActivityDefinition::outlives`](crate::ActivityDefinition::outlives)). It answers with
+    /// [`Failure::left_running`] when another process runs it, which goes on, or with
+    /// [`Failure::never_began`]. Other attempts are told to end, and hear nothing here.
+    ///
+    /// ```
+    /// use resurgam_core::{Failure, Payload};
+    /// use resurgam_sdk::ActivityContext;
+    ///
+    /// async fn waits_for(
+    ///     ctx: &ActivityContext,
+    ///     report: impl Future<Output = Payload>,
+    /// ) -> Result<Payload, Failure> {
+    ///     tokio::select! {
+    ///         result = report => Ok(result),
+    ///         () = ctx.let_go() => Err(Failure::left_running()),
+    ///     }
+    /// }
+    /// ```
+    pub async fn let_go(&self) {
+        self.0.host.let_go().await;
     }
 
     /// Calls back once nobody wants the attempt's result any more, or at once where that is so

@@ -10,7 +10,7 @@ use resurgam_core::gate::KeyTemplate;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{CheckedPolicy, RetryPolicy};
 use resurgam_core::turn::WorkflowFuture;
-use resurgam_core::{Failure, Payload};
+use resurgam_core::{Failure, Payload, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -43,6 +43,26 @@ pub trait ActivitySource: fmt::Debug + Send + Sync {
 
     /// The names of all that are there now.
     fn names(&self) -> Vec<String>;
+
+    /// What waits for an attempt of this activity that outlives the process which began it, whether
+    /// or not the activity is there now. See [`ActivityDefinition::outlives`].
+    fn resumed(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        self.find(name).filter(|activity| activity.outlives)
+    }
+
+    /// Hears what is stored of an activity that somebody has offered, and when that was last:
+    /// before anything begins on what is stored, and again later. True when it is there now and was
+    /// not before.
+    fn learns(&self, name: &str, offered_at: Timestamp, offer: &str) -> bool {
+        let _nothing_is_stored_for_it = (name, offered_at, offer);
+        false
+    }
+
+    /// What its activities may lack and have now, in the words of [`ActivityDefinition::lacking`]:
+    /// calls that were found to lack it are taken.
+    fn provides(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -72,6 +92,10 @@ pub struct ActivityDefinition {
     /// True when every heartbeat is stored at once, where otherwise the store is spared some: for
     /// attempts in other processes, which are told when it is stored.
     pub stores_heartbeats: bool,
+    /// True when its attempts run in other processes and outlive this one: whoever works on their
+    /// instances next waits for them, under the same token, and finds what waits for them with
+    /// [`ActivitySource::resumed`].
+    pub outlives: bool,
     run: RunAttempt,
     lacks: Option<Lacks>,
     check_output: Option<CheckOutput>,
@@ -240,6 +264,26 @@ impl Registry {
         self.activities.get(name).cloned().or_else(found)
     }
 
+    /// What waits for an attempt of this activity that outlives the process which began it.
+    pub fn resumed(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        match self.activities.get(name) {
+            Some(activity) => Some(activity.clone()).filter(|activity| activity.outlives),
+            None => self.sources.iter().find_map(|source| source.resumed(name)),
+        }
+    }
+
+    /// Tells those who offer activities what is stored of one. True when it is there now and was
+    /// not before.
+    pub fn learns(&self, name: &str, offered_at: Timestamp, offer: &str) -> bool {
+        let learns = |source: &Arc<dyn ActivitySource>| source.learns(name, offered_at, offer);
+        self.sources.iter().filter(|source| learns(source)).count() > 0
+    }
+
+    /// What activities that are not registered lacked some time ago and have now.
+    pub fn provides(&self) -> Vec<String> {
+        self.sources.iter().flat_map(|source| source.provides()).collect()
+    }
+
     /// Whether an activity of this name is registered here, whatever is found elsewhere.
     pub fn has_activity(&self, name: &str) -> bool {
         self.activities.contains_key(name)
@@ -336,6 +380,7 @@ impl ActivityDefinition {
             options,
             blocking: A::BLOCKING,
             stores_heartbeats: false,
+            outlives: false,
             run: Box::new(run),
             lacks: None,
             check_output: None,
@@ -355,6 +400,7 @@ impl ActivityDefinition {
             options: ActivityOptions::default(),
             blocking: false,
             stores_heartbeats: false,
+            outlives: false,
             run: Box::new(run),
             lacks: None,
             check_output: None,

@@ -182,6 +182,7 @@ impl Api {
     pub fn new(client: &Client, options: Options) -> Self {
         let stopping = Arc::new(watch::Sender::new(false));
         let waiting = Arc::new(Semaphore::new(options.limits.polls));
+        options.remote.iter().for_each(|remote| remote.attach(client));
         let (tokens, failures) = (KnownTokens::default(), Failures::default());
         let (client, audit) = (client.clone(), AuditLog::default());
         let waiting_by_token = WaitingByToken::default();

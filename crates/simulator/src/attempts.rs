@@ -19,6 +19,12 @@ const CLOCKS: Duration = Duration::from_millis(500);
 /// How often an attempt looks whether it may begin, where it may not.
 const GATE: Duration = Duration::from_millis(100);
 
+/// How long an attempt is waited for that outlived its process, when whoever ran it is gone, too.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// Of so many attempts that outlived their process one is lost all the same.
+const LOST: u64 = 5;
+
 /// How long an attempt that is told to end takes for it.
 const CLEANING_UP: Duration = Duration::from_millis(5);
 
@@ -31,6 +37,8 @@ pub(crate) enum Moment {
     Ends,
     /// It reports how far it has come.
     Beats,
+    /// It went on when its process died, and whoever ran it is gone by now as well.
+    IsLost,
     /// It took too long, or was silent for too long.
     TimeIsUp(Failure),
     /// The time for cleaning up is over, too.
@@ -65,6 +73,9 @@ impl World {
             let failure = Failure::of_kind(Kind::HeartbeatTimeout, "no heartbeat");
             self.moment(number, token, silence, Moment::TimeIsUp(failure));
         }
+        if start.resumed && token.is_multiple_of(LOST) {
+            return self.moment(number, token, LEASE, Moment::IsLost);
+        }
         let soon = self.random.delay(Duration::ZERO, Duration::from_micros(500));
         self.moment(number, token, soon, Moment::Begins);
     }
@@ -79,6 +90,10 @@ impl World {
             Moment::Begins => self.attempt_begins(number, token),
             Moment::Ends => self.attempt_ends(number, token),
             Moment::Beats => self.attempt_beats(number, token),
+            Moment::IsLost => {
+                let lost = Failure::of_kind(Kind::WorkerLost, "nobody has named it for a lease");
+                self.end_attempt(number, token, Err(lost));
+            }
             Moment::TimeIsUp(failure) => self.time_is_up(number, token, failure),
             Moment::GraceIsOver => {
                 let deaf = Failure::of_kind(Kind::Cancelled, "it was told to end and did not");
@@ -95,13 +110,17 @@ impl World {
             return self.moment(number, token, GATE, Moment::Begins);
         }
         let (key, which, script) = (attempt.call, attempt.number, attempt.script);
-        let is_unaware = host.is_unaware;
+        let (is_unaware, resumed) = (host.is_unaware, attempt.resumed);
         self.trace.line(self.timeline.now(), || {
             format!("process {number} begins attempt {which} of call {key}")
         });
-        match is_unaware {
-            true => self.database.promises.begins_unaware(key, which),
-            false => self.check_beginning((key, token, which)),
+        match (is_unaware, resumed) {
+            (true, _) => self.database.promises.begins_unaware(key, which),
+            (false, true) => {
+                let model = &self.database.model;
+                self.database.promises.resumes(model, (key, token, which));
+            }
+            (false, false) => self.check_beginning((key, token, which)),
         }
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         let Some(attempt) = host.attempts.get_mut(&token) else { return };
@@ -198,8 +217,14 @@ impl World {
             Order::EndInGrace | Order::GiveUp => {
                 self.ends_in_grace(number, token, grace);
             }
-            // It has reported, and ends by itself.
-            Order::Leave => {}
+            // Somebody else runs it, and goes on.
+            Order::LetGo => {
+                let begun = host.attempts.get(&token).is_some_and(|attempt| attempt.begun);
+                let left = if begun { Failure::left_running() } else { Failure::never_began() };
+                self.end_attempt(number, token, Err(left));
+            }
+            // It has reported, and ends by itself; or it told somebody else that it goes on.
+            Order::Leave | Order::Alive => {}
             Order::Cut => drop(host.attempts.remove(&token)),
         }
     }

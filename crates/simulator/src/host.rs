@@ -40,6 +40,8 @@ pub(crate) struct Role {
     pub(crate) works: bool,
     /// Whether turns are taken on another thread, which may be late.
     pub(crate) turns_elsewhere: bool,
+    /// Whether attempts outlive their process, as those of remote workers do.
+    pub(crate) outlives: bool,
     /// How long closed instances stay.
     pub(crate) stays: Option<Duration>,
     /// The gates that its code names.
@@ -149,6 +151,8 @@ pub(crate) struct Attempt {
     pub(crate) script: Try,
     /// Whether its code has begun.
     pub(crate) begun: bool,
+    /// A process before this one has begun it.
+    pub(crate) resumed: bool,
     /// Whether it was told to end.
     pub(crate) told: bool,
     /// When its grace period is over, once it is to end.
@@ -220,7 +224,7 @@ impl Host {
             ..Options::default()
         };
         let grace = options.grace;
-        let registry = Arc::new(registry(role.is_new, role.turns_elsewhere));
+        let registry = Arc::new(registry(role.is_new, role.turns_elsewhere, role.outlives));
         let mut node = Node::new(registry, options, facts, seed, now);
         node.begin();
         Host {
@@ -325,6 +329,7 @@ impl Host {
             dependency: call.as_ref().and_then(|call| call.dependency),
             script: call.map_or(nothing, |call| call.attempt(start.number)),
             begun: false,
+            resumed: start.resumed,
             told: false,
             ends_by: None,
             lingers: false,

@@ -197,14 +197,16 @@ impl TurnThread for OtherThread {
     }
 }
 
-/// What a process knows: the old code, or the old and the new.
-pub(crate) fn registry(is_new: bool, turns_elsewhere: bool) -> Registry {
+/// What a process knows: the old code, or the old and the new. Attempts may outlive it.
+pub(crate) fn registry(is_new: bool, turns_elsewhere: bool, outlives: bool) -> Registry {
     let taken = |definition: WorkflowDefinition| match turns_elsewhere {
         true => definition.taking_turns_on(Arc::new(OtherThread)),
         false => definition,
     };
     let mut registry = Registry::default();
-    let mut added = registry.add_activity_definition(ActivityDefinition::of::<Work>(), &[]);
+    let mut work = ActivityDefinition::of::<Work>();
+    work.outlives = outlives;
+    let mut added = registry.add_activity_definition(work, &[]);
     let old = taken(WorkflowDefinition::of::<Program>());
     added = added.and_then(|()| registry.add_workflow_definition(old));
     added = added.and_then(|()| resurgam_worker::submit::register(&mut registry));

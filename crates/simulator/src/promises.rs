@@ -540,6 +540,22 @@ impl Promises {
         }
     }
 
+    /// A process waits for an attempt that one before it has claimed, and may have begun.
+    pub(crate) fn resumes(&mut self, model: &Model, (key, token, number): (CallKey, u64, u32)) {
+        let call = self.calls.entry(key).or_default();
+        call.begun.insert(number);
+        let is_recorded = call.recorded.contains(&number);
+        let was_taken = call.taken_over == Some(token);
+        let was_claimed = was_taken || (call.given_up && call.token == Some(token));
+        let (uid, what) = (key.run.uid, format!("attempt {number} of call {key} was resumed"));
+        if !was_claimed && !model.is_claimed(key, token) {
+            self.breaks(uid, format!("{what} without a claim in the database"));
+        }
+        if is_recorded && !was_taken {
+            self.breaks(uid, format!("{what} after it was recorded how it ended"));
+        }
+    }
+
     /// A user is told that an instance is started.
     pub(crate) fn start_acknowledged(&mut self, model: &Model, id: &str, uid: Uid) {
         if model.instance(uid).is_none_or(|row| row.id != id) {

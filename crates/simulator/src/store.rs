@@ -20,8 +20,9 @@ use resurgam_store::{
     DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
     Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
     LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
-    PressureRow, Result, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
-    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
+    PressureRow, RemoteActivity, RemoteWorkers, RemoteWrite, Result, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens,
+    Transacted, Unresolved, Work, WorkerSession, not_offered,
 };
 use tokio::sync::watch;
 
@@ -444,6 +445,23 @@ impl GraphTemplates for SimulatedStore {
 
     fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
         Box::pin(self.change("graph", move |it| Ok(it.model.write_graph_template(write))))
+    }
+}
+
+impl RemoteWorkers for SimulatedStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.read("worker sessions", |it| it.model.worker_sessions())
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.read("remote activities", |it| it.model.remote_activities())
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        Box::pin(self.change("remote workers", move |it| {
+            it.model.write_remote_workers(write);
+            Ok(())
+        }))
     }
 }
 

@@ -261,6 +261,7 @@ impl World {
             },
             works: true,
             turns_elsewhere: self.random.one_in(3),
+            outlives: self.plan.seed % 4 == 3,
             stays: self.plan.stays,
             gates: self.plan.gates.clone(),
         }

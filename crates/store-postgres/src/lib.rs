@@ -47,6 +47,7 @@ mod pool;
 mod pressure;
 mod quarantine;
 mod read;
+mod remote;
 mod session;
 mod small_batch;
 mod sql;

@@ -53,6 +53,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("letter_gate.sql"), min_reader: 12 },
     // A program that knows none of these tables counts nothing and keeps nothing there.
     Migration { sql: include_str!("server.sql"), min_reader: 12 },
+    // A program that knows nothing of remote workers leaves the tables alone.
+    Migration { sql: include_str!("remote.sql"), min_reader: 12 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -53,6 +53,7 @@ mod quarantine;
 mod queue;
 mod read;
 mod reader;
+mod remote;
 mod schema;
 mod still;
 mod store;

@@ -11,8 +11,8 @@ use resurgam_core::UserWork;
 use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
-    Transacted,
+    Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, RemoteWrite, Result,
+    Step, StepResult, Transacted,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -360,6 +360,12 @@ impl SqliteStore {
     ) -> Result<bool> {
         let change = Box::new(change);
         self.order(|answer| Order::Apart { change, answer }, || what.to_string()).await
+    }
+
+    /// Keeps what is known of remote workers.
+    pub(crate) async fn change_remote_workers(&self, write: RemoteWrite) -> Result<()> {
+        let what = || "keep what workers said".to_string();
+        self.order(|answer| Order::Remote { write, answer }, what).await
     }
 
     /// Takes the right to work.

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use resurgam_core::{Failure, Shard, UserWork};
 use resurgam_store::{
-    Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
-    StepResult, Transacted, not_offered,
+    Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, RemoteWrite, Result,
+    Step, StepResult, Transacted, not_offered,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -39,8 +39,8 @@ use crate::quarantine::{self, Quarantined};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::still::Seat;
-use crate::sweep;
 use crate::user_transaction::{self, SqliteWork};
+use crate::{remote, sweep};
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
@@ -54,6 +54,8 @@ pub(crate) enum Order {
     Delete { wanted: Deletion, answer: oneshot::Sender<Result<Deleted>> },
     /// Change rows that no step writes: tokens, statistics, graphs.
     Apart { change: Change, answer: oneshot::Sender<Result<bool>> },
+    /// Keep what is known of remote workers.
+    Remote { write: RemoteWrite, answer: oneshot::Sender<Result<()>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -285,6 +287,13 @@ impl Writer {
                 });
                 let _ = answer.send(changed);
                 self.look_after_log();
+            }
+            Order::Remote { write, answer } => {
+                let changed = self.refuse_gone().and_then(|()| {
+                    self.give_way(desk);
+                    remote::write(&self.connection, &write)
+                });
+                let _ = answer.send(changed);
             }
             Order::Own { node, answer } => {
                 let answered = answer.send(self.own(desk, &node));

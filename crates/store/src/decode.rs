@@ -24,7 +24,7 @@ use crate::unresolved::{
 use crate::{
     AuditRow, BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow,
     GraphTemplateRow, HandState, Hold, HoldKind, InboxRow, LoginRow, PressureCounts, PressureRow,
-    ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
+    RemoteActivity, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow, WorkerSession,
 };
 
 /// Why a row cannot be read.
@@ -490,6 +490,31 @@ pub fn graph_template(row: &impl Columns) -> Decoded<GraphTemplateRow> {
         by: row.string(3)?,
         created_at: row.timestamp(4)?,
         changed_at: row.timestamp(5)?,
+    })
+}
+
+/// The columns of a session of a remote worker.
+pub const WORKER_SESSION: &str = "session, server, heard_at, about";
+
+/// A session of a remote worker, from the columns of [`WORKER_SESSION`].
+pub fn worker_session(row: &impl Columns) -> Decoded<WorkerSession> {
+    Ok(WorkerSession {
+        session: row.string(0)?,
+        server: row.string(1)?,
+        heard_at: row.timestamp(2)?,
+        about: row.string(3)?,
+    })
+}
+
+/// The columns of an activity of remote workers.
+pub const REMOTE_ACTIVITY: &str = "name, offered_at, offer";
+
+/// An activity of remote workers, from the columns of [`REMOTE_ACTIVITY`].
+pub fn remote_activity(row: &impl Columns) -> Decoded<RemoteActivity> {
+    Ok(RemoteActivity {
+        name: row.string(0)?,
+        offered_at: row.timestamp(1)?,
+        offer: row.string(2)?,
     })
 }
 

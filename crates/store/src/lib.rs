@@ -37,6 +37,7 @@ pub mod outage;
 mod own;
 mod pressure;
 pub mod quarantine;
+mod remote;
 mod report;
 mod retain;
 pub mod rows;
@@ -69,6 +70,7 @@ pub use graph_templates::{GraphTemplateRow, GraphTemplateWrite, GraphTemplates};
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
 pub use pressure::{Pressure, PressureCounts, PressureRange, PressureRow};
+pub use remote::{RemoteActivity, RemoteWorkers, RemoteWrite, WorkerSession};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
@@ -108,6 +110,7 @@ pub trait Store:
     + Pressure
     + Audit
     + GraphTemplates
+    + RemoteWorkers
     + Send
     + Sync
     + 'static
@@ -130,6 +133,7 @@ impl<T> Store for T where
         + Pressure
         + Audit
         + GraphTemplates
+        + RemoteWorkers
         + Send
         + Sync
         + 'static

@@ -14,8 +14,9 @@ use resurgam_store::{
     DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting,
     Gates, GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect,
     LoginRow, LoginWrite, Node, Own, Owning, PausedCall, PausedFilter, Pressure, PressureRange,
-    PressureRow, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
-    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
+    PressureRow, RemoteActivity, RemoteWorkers, RemoteWrite, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite,
+    Tokens, Transacted, Unresolved, Work, WorkerSession,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -472,6 +473,20 @@ impl GraphTemplates for FaultyStore {
 
     fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
         self.store.write_graph_template(write)
+    }
+}
+
+impl RemoteWorkers for FaultyStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.store.worker_sessions()
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.store.remote_activities()
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        self.store.write_remote_workers(write)
     }
 }
 

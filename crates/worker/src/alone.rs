@@ -5,6 +5,7 @@ mod actions;
 mod gates;
 mod gauges;
 mod remote;
+mod resuming;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -113,6 +114,7 @@ impl World {
         registry.add_activity_definition(ActivityDefinition::of::<GiveBack>(), &[]).unwrap();
         registry.add_activity_definition(ActivityDefinition::of::<Clean>(), &[]).unwrap();
         remote::register(&mut registry);
+        resuming::register(&mut registry);
         let store = ModelStore::on(database);
         let assignment = store.assignment().borrow().clone();
         let facts = Facts { is_shared: store.is_shared(), lanes: 1, assignment };

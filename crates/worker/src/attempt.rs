@@ -117,6 +117,16 @@ impl Running {
         self.host.tell();
     }
 
+    /// Tells an attempt that outlives this process that the process ends.
+    pub(crate) fn let_go(&self) {
+        self.host.lets_go();
+    }
+
+    /// It gave a sign of life elsewhere.
+    pub(crate) fn is_alive(&self) {
+        self.host.is_alive();
+    }
+
     /// Tells the attempt that it is to end within the grace period, and to report when it has.
     pub(crate) fn ends_in_grace(&self) {
         self.host.tell();
@@ -162,6 +172,7 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
     let facts = AttemptFacts {
         call: start.call,
         token: start.token,
+        resumed: start.resumed,
         number: start.number,
         activity: start.activity.clone(),
         instance: start.instance.clone(),
@@ -367,6 +378,7 @@ mod tests {
             last_heartbeat: None,
             fallback_of: None,
             limits: Limits { time: None, silence: None },
+            resumed: false,
         };
         let spec = Spec {
             start,

@@ -116,7 +116,12 @@ impl Engine {
             lanes: store.lanes(),
             assignment: assignment.borrow().clone(),
         };
-        let node = Node::new(registry, options, facts, fastrand::u64(..), clock.now());
+        let mut node = Node::new(registry, options, facts, fastrand::u64(..), clock.now());
+        let mut secret = [0; 32];
+        match getrandom::fill(&mut secret) {
+            Ok(()) => node.keep_secret(secret),
+            Err(error) => tracing::warn!("tokens of attempts could be guessed: {error}"),
+        }
         let engine = Engine {
             node,
             changes: store.changes(),
@@ -633,6 +638,8 @@ impl Beside {
         match order {
             Order::Tell => return running.tell(),
             Order::EndInGrace => return running.ends_in_grace(),
+            Order::LetGo => return running.let_go(),
+            Order::Alive => return running.is_alive(),
             Order::GiveUp | Order::Leave | Order::Cut => {}
         }
         let Some(running) = self.attempts.remove(&token) else { return };

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resurgam_core::command::Settings;
-use resurgam_core::{CallKey, EventKind, Failure, Payload, Seq, Timestamp, Uid, identifier};
+use resurgam_core::{
+    CallKey, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid, identifier,
+};
 use resurgam_sdk::Registry;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
-use resurgam_store::{LetterWrite, Staleness, Store};
+use resurgam_store::{LetterWrite, Report, Staleness, Store};
 use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 
@@ -269,6 +271,14 @@ impl Handle {
     /// Says that there may be activities now that were not there before.
     pub fn activities_changed(&self) {
         self.mailbox.send(Request::LookForWork);
+    }
+
+    /// Stores what an attempt has to say that is waited for in another process, which hears of it.
+    /// It is durable when the answer is there; it is asked for at once, so that many are stored
+    /// together.
+    pub fn report(&self, run: RunKey, report: Report) -> impl Future<Output = Result<()>> {
+        let report = Box::new(report);
+        self.ask("store a report", move |reply| Request::Report { run, report, reply })
     }
 
     /// A name that nobody had before.

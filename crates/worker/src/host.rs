@@ -27,6 +27,7 @@ pub(crate) struct Host {
     mailbox: Mailbox,
     state: Mutex<State>,
     told: Notify,
+    let_go: Notify,
     cut: Notify,
     held_back: Notify,
 }
@@ -36,6 +37,8 @@ pub(crate) struct Host {
 pub(crate) struct AttemptFacts {
     pub(crate) call: CallKey,
     pub(crate) token: u64,
+    /// A process before this one has begun it.
+    pub(crate) resumed: bool,
     pub(crate) number: u32,
     pub(crate) activity: Arc<ActivityDefinition>,
     pub(crate) instance: String,
@@ -61,6 +64,8 @@ struct State {
     code: Code,
     /// It is to end.
     told: bool,
+    /// Its process ends, and it goes on elsewhere.
+    let_go: bool,
     /// Nobody wants to hear of it any more.
     over: bool,
     /// Its start, or its last heartbeat, by the clock's elapsed time.
@@ -106,6 +111,7 @@ impl Host {
             waiting: false,
             code: Code::New,
             told: false,
+            let_go: false,
             over: false,
             last_sign: clock.elapsed(),
             latest: None,
@@ -114,8 +120,9 @@ impl Host {
             alarm: None,
             listeners: Listeners::default(),
         };
-        let (told, cut, held_back) = (Notify::new(), Notify::new(), Notify::new());
-        Host { facts, clock, mailbox, state: Mutex::new(state), told, cut, held_back }
+        let (told, let_go) = (Notify::new(), Notify::new());
+        let (cut, held_back) = (Notify::new(), Notify::new());
+        Host { facts, clock, mailbox, state: Mutex::new(state), told, let_go, cut, held_back }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,6 +166,23 @@ impl Host {
         drop(state);
         self.told.notify_waiters();
         listeners.0.into_iter().for_each(|tell| tell());
+    }
+
+    /// Tells an attempt that outlives its process that the process ends.
+    pub(crate) fn lets_go(&self) {
+        let mut state = self.lock();
+        state.let_go = true;
+        if state.waiting {
+            // From here on it has something to do; the clock must not run on before it did.
+            state.busy = Some(self.clock.busy(&self.facts));
+        }
+        drop(state);
+        self.let_go.notify_waiters();
+    }
+
+    /// The attempt is alive, as it said elsewhere.
+    pub(crate) fn is_alive(&self) {
+        self.lock().last_sign = self.clock.elapsed();
     }
 
     /// Tells the attempt that it is to end, and that nobody wants to hear of it any more.
@@ -244,8 +268,27 @@ impl Host {
 
 impl AttemptHost for Host {
     fn place(&self) -> Option<Place<'_>> {
-        let AttemptFacts { call, token, ref queue, .. } = self.facts;
-        Some(Place { call, queue, token })
+        let AttemptFacts { call, token, resumed, ref queue, .. } = self.facts;
+        Some(Place { call, queue, token, resumed })
+    }
+
+    fn let_go(&self) -> HostFuture<'_> {
+        Box::pin(async move {
+            let let_go = self.let_go.notified();
+            tokio::pin!(let_go);
+            // Listening begins before looking, so nothing is missed in between.
+            let_go.as_mut().enable();
+            {
+                let mut state = self.lock();
+                if state.let_go {
+                    return;
+                }
+                state.waiting = true;
+                state.busy = None;
+            }
+            let_go.await;
+            self.lock().waiting = false;
+        })
     }
 
     fn cancelled(&self) -> HostFuture<'_> {

@@ -4,12 +4,15 @@
 //! the time, so that the same inputs have the same consequences.
 
 use resurgam_core::{Timestamp, Uid};
+use sha2::{Digest, Sha256};
 
 /// Random numbers and new ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,
     last_id: u128,
+    /// What tokens of claims are made of, where nobody is to guess them, and how many there were.
+    secret: Option<([u8; 32], u64)>,
 }
 
 /// The part of an id that a [`Uid`] uses for its shard begins below this bit.
@@ -18,7 +21,7 @@ const STEP: u128 = 1 << 16;
 impl Random {
     /// Everything follows from the seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Random { state: seed, last_id: 0 }
+        Random { state: seed, last_id: 0, secret: None }
     }
 
     /// Different each time.
@@ -35,9 +38,20 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// A token that no other claim of a call has.
+    /// A token that no other claim of a call has. Where there is a secret nobody can guess it who
+    /// has seen others: it is of the hash of the secret and of how many there were before.
     pub(crate) fn token(&mut self) -> u64 {
-        self.number().max(1)
+        let Some((secret, count)) = &mut self.secret else { return self.number().max(1) };
+        *count += 1;
+        let hash = Sha256::new().chain_update(*secret).chain_update(count.to_be_bytes()).finalize();
+        let first: [u8; 8] = std::array::from_fn(|place| hash[place]);
+        u64::from_be_bytes(first).max(1)
+    }
+
+    /// Makes tokens of a secret from here on: remote workers know those of their attempts, and are
+    /// not to know others. Everything else follows from the seed as before.
+    pub(crate) fn keep_secret(&mut self, secret: [u8; 32]) {
+        self.secret = Some((secret, 0));
     }
 
     /// An id that nobody had before: a version 7 UUID, greater than the one before it, also when
@@ -77,6 +91,21 @@ mod tests {
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn tokens_follow_from_a_secret_where_there_is_one_and_nothing_else_does() {
+        let draw = |secret: Option<u8>| {
+            let mut random = Random::new(7);
+            secret.into_iter().for_each(|byte| random.keep_secret([byte; 32]));
+            ([random.token(), random.token()], random.number())
+        };
+        let (tokens, next) = draw(Some(1));
+        assert_eq!((tokens, next), draw(Some(1)));
+        assert_ne!(tokens, draw(Some(2)).0);
+        assert_ne!(tokens[0], tokens[1]);
+        assert_eq!(next, Random::new(7).number());
+        assert_eq!(draw(None).0[0], Random::new(7).number());
     }
 
     #[test]

@@ -141,13 +141,17 @@ impl StoreRequest {
                 let found = store.waiting_schedules(&after, SCHEDULES_PAGE).await?;
                 Some(Input::SchedulesWaiting { found })
             }
-            StoreRequest::PolicyOverrides { counted_from } => {
+            StoreRequest::PolicyOverrides { counted_from, offered } => {
                 let (found, gates) = (store.policy_overrides().await?, store.gates().await?);
                 let counts = match counted_from {
                     Some(from) => store.gate_counts(from).await?,
                     None => Vec::new(),
                 };
-                Some(Input::OverridesRead { found, gates, counts })
+                let offered = match offered {
+                    true => store.remote_activities().await?,
+                    false => Vec::new(),
+                };
+                Some(Input::OverridesRead { found, gates, counts, offered })
             }
             StoreRequest::WaitingElsewhere { gates, now } => {
                 let found = store.count_waiting(gates, now, 1).await?;

@@ -194,7 +194,11 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
         }
         (_, Some(WaitsFor::Lacking)) => {
             let what = printable(call.lacks.as_deref().unwrap_or("something"));
-            format!("waits for a worker that has {what}{}", how_to_provide(&what))
+            match what.starts_with("a worker for ") {
+                // Remote workers bring their activities themselves.
+                true => format!("waits for {what}"),
+                false => format!("waits for a worker that has {what}{}", how_to_provide(&what)),
+            }
         }
         (Some(due), Some(WaitsFor::Gate)) if due <= now => {
             let (late, attempt) = (times.late(due, now), number(call));

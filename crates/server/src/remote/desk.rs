@@ -4,10 +4,16 @@
 //! | an attempt          | becomes            | when                                              |
 //! |---------------------|--------------------|---------------------------------------------------|
 //! | arrives             | waiting            | the engine begins it                              |
+//! | arrives             | given to somebody  | a server before this one gave it to a session     |
 //! | waiting             | given to a session | a poll of a session that offers it takes it       |
+//! | given to somebody   | given to a session | a session names it                                |
+//! | given to somebody   | lost               | nobody has named it for a lease                   |
 //! | given               | over               | its session reports, or the engine ends it        |
 //! | given               | lost               | its session was silent for a lease                |
 //! | waiting             | unwanted           | no session that was heard of offers it any more   |
+//!
+//! What a session names that is not at this desk is kept with the session ([`Desk::runs`]): it is
+//! at the desk of another server, or arrives here soon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +21,8 @@ use std::time::Duration;
 
 use resurgam::Timestamp;
 use resurgam_core::retry::RetryPolicy;
+
+use super::name::Name;
 
 /// How long a session may be silent before its attempts are lost, unless somebody says otherwise.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -54,13 +62,33 @@ struct Session {
     /// The session that began last decides about what several offer.
     began: u64,
     offers: BTreeMap<String, Arc<Offer>>,
+    /// What it has that is not at this desk, and whether it was told at once that it is to end.
+    elsewhere: BTreeMap<Name, bool>,
+}
+
+/// Who has an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    /// It waits.
+    Nobody,
+    /// A session that has not named it yet, and loses it then.
+    Somebody {
+        until: Timestamp,
+    },
+    To(String),
+}
+
+impl Given {
+    fn is_to(&self, session: &str) -> bool {
+        matches!(self, Given::To(given) if given == session)
+    }
 }
 
 #[derive(Debug)]
 struct Entry<A> {
+    name: Name,
     about: About,
-    /// Which session has it; none while it waits.
-    given: Option<String>,
+    given: Given,
     /// It is to end.
     cancelled: bool,
     /// A poll of its session was answered because it is to end. Others are not answered sooner for
@@ -85,13 +113,29 @@ pub(crate) struct Desk<A> {
     sessions: BTreeMap<String, Session>,
     /// By the order of arrival.
     entries: BTreeMap<u64, Entry<A>>,
+    names: BTreeMap<Name, u64>,
+    /// Sessions that other servers have heard of, and when.
+    others: BTreeMap<String, Timestamp>,
+    /// What was said about activities some time ago, and when they were last offered.
+    stored: BTreeMap<String, (Arc<Offer>, Timestamp)>,
     polls: Vec<Poll>,
     next: u64,
+    /// A session has come, offers something else, or names what is not here.
+    changed: bool,
 }
 
 impl<A> Default for Desk<A> {
     fn default() -> Self {
-        Desk { sessions: BTreeMap::new(), entries: BTreeMap::new(), polls: Vec::new(), next: 0 }
+        Desk {
+            sessions: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            names: BTreeMap::new(),
+            others: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            polls: Vec::new(),
+            next: 0,
+            changed: false,
+        }
     }
 }
 
@@ -112,7 +156,9 @@ impl<A> Desk<A> {
         let is_offered = |name: &String| self.offer(name).is_some();
         let is_new = offers.as_ref().is_some_and(|offers| !offers.keys().all(is_offered));
         let began = self.number();
-        let new = || Session { heard: now, began, offers: BTreeMap::new() };
+        let (offered, elsewhere) = (BTreeMap::new(), BTreeMap::new());
+        let new = || Session { heard: now, began, offers: offered, elsewhere };
+        self.changed |= offers.is_some() || !self.sessions.contains_key(session);
         let known = self.sessions.entry(session.to_string()).or_insert_with(new);
         known.heard = known.heard.max(now);
         if let Some(offers) = offers {
@@ -140,13 +186,166 @@ impl<A> Desk<A> {
         offering.max_by_key(|(began, _)| *began).map(|(_, offer)| offer.clone())
     }
 
+    /// What is known of an activity that nobody need offer now: what was said about it last.
+    pub(crate) fn known(&self, activity: &str) -> Option<Arc<Offer>> {
+        let stored = || self.stored.get(activity).map(|(offer, _)| offer.clone());
+        self.offer(activity).or_else(stored)
+    }
+
+    /// The activities that are known.
+    pub(crate) fn all_known(&self) -> impl Iterator<Item = &str> {
+        self.offered().chain(self.stored.keys().map(String::as_str))
+    }
+
+    /// Somebody offered an activity some time ago. True when it was not known.
+    pub(crate) fn learns(&mut self, activity: &str, offer: Offer, at: Timestamp) -> bool {
+        let is_new = self.known(activity).is_none();
+        let newest = self.stored.get(activity).is_none_or(|(_, before)| *before <= at);
+        if newest {
+            self.stored.insert(activity.to_string(), (Arc::new(offer), at));
+        }
+        is_new
+    }
+
+    /// Notes that activities are offered now, of which it was noted last before `before`, or that
+    /// something else is said about. Answers with what is to be stored of them, and forgets those
+    /// that nobody has offered since `forgotten`.
+    pub(crate) fn offers_to_store(
+        &mut self,
+        now: Timestamp,
+        before: Timestamp,
+        forgotten: Timestamp,
+    ) -> Vec<(String, Arc<Offer>)> {
+        let names: BTreeSet<String> = self.offered().map(str::to_string).collect();
+        let mut found = Vec::new();
+        for name in names {
+            let Some(offer) = self.offer(&name) else { continue };
+            let is_stored = self
+                .stored
+                .get(&name)
+                .is_some_and(|(stored, at)| *at >= before && **stored == *offer);
+            if !is_stored {
+                self.stored.insert(name.clone(), (offer.clone(), now));
+                found.push((name, offer));
+            }
+        }
+        self.stored.retain(|_, (_, at)| *at >= forgotten);
+        found
+    }
+
+    /// Another server has heard of a session, which has these attempts. What is here of them, and
+    /// was given by a server before this one, is that session's.
+    pub(crate) fn heard_elsewhere(
+        &mut self,
+        session: &str,
+        at: Timestamp,
+        has: impl IntoIterator<Item = Name>,
+    ) {
+        let heard = self.others.entry(session.to_string()).or_insert(at);
+        *heard = at.max(*heard);
+        for name in has {
+            let number = self.number_of(name);
+            let Some(entry) = number.and_then(|number| self.entries.get_mut(&number)) else {
+                continue;
+            };
+            if matches!(entry.given, Given::Somebody { .. }) {
+                entry.given = Given::To(session.to_string());
+            }
+        }
+    }
+
+    /// Whether a session has come since this was asked last, offers something else, or names what
+    /// is not at this desk.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// What a session has that is not at this desk.
+    pub(crate) fn elsewhere(&self, session: &str) -> impl Iterator<Item = Name> {
+        let known = self.sessions.get(session);
+        known.into_iter().flat_map(|known| known.elsewhere.keys().copied())
+    }
+
     /// An attempt begins. Answers with its number, and with the poll that is to look.
-    pub(crate) fn arrives(&mut self, about: About, attempt: A) -> (u64, Option<u64>) {
-        let number = self.number();
+    pub(crate) fn arrives(&mut self, name: Name, about: About, attempt: A) -> (u64, Option<u64>) {
         let woken = self.wake(&about);
-        self.entries
-            .insert(number, Entry { about, given: None, cancelled: false, told: false, attempt });
-        (number, woken)
+        (self.enters(name, about, Given::Nobody, attempt), woken)
+    }
+
+    /// An attempt goes on that a server before this one has given to a session: to the one that has
+    /// named it, or that names it until then.
+    pub(crate) fn resumes(
+        &mut self,
+        name: Name,
+        about: About,
+        attempt: A,
+        until: Timestamp,
+    ) -> u64 {
+        let has_it = self.sessions.iter_mut().find(|(_, it)| it.elsewhere.contains_key(&name));
+        let given = match has_it {
+            Some((session, known)) => {
+                known.elsewhere.remove(&name);
+                Given::To(session.clone())
+            }
+            None => Given::Somebody { until },
+        };
+        self.enters(name, about, given, attempt)
+    }
+
+    fn enters(&mut self, name: Name, about: About, given: Given, attempt: A) -> u64 {
+        let number = self.number();
+        self.names.insert(name, number);
+        let entry = Entry { name, about, given, cancelled: false, told: false, attempt };
+        self.entries.insert(number, entry);
+        number
+    }
+
+    /// The attempt of this name, if it is at this desk.
+    pub(crate) fn number_of(&self, name: Name) -> Option<u64> {
+        self.names.get(&name).copied()
+    }
+
+    /// A session names an attempt, which it was given by whoever. Answers with its number, when it
+    /// is at this desk.
+    pub(crate) fn names(&mut self, session: &str, name: Name) -> Option<u64> {
+        let number = self.number_of(name)?;
+        let entry = self.entries.get_mut(&number)?;
+        if !matches!(entry.given, Given::To(_)) {
+            entry.given = Given::To(session.to_string());
+        }
+        Some(number)
+    }
+
+    /// What a session has, all of it. Answers with what is not at this desk, and whether it was
+    /// not there before either: a report that is on its way takes an attempt from the desk, and the
+    /// session names it until it has the answer.
+    pub(crate) fn runs(
+        &mut self,
+        session: &str,
+        names: impl IntoIterator<Item = Name>,
+    ) -> Vec<(Name, bool)> {
+        let names = names.into_iter().filter(|name| self.names(session, *name).is_none());
+        let elsewhere: Vec<Name> = names.collect();
+        let Some(known) = self.sessions.get_mut(session) else {
+            return elsewhere.into_iter().map(|name| (name, false)).collect();
+        };
+        let before = std::mem::take(&mut known.elsewhere);
+        let told = |name: &Name| before.get(name).copied().unwrap_or_default();
+        known.elsewhere = elsewhere.iter().map(|name| (*name, told(name))).collect();
+        self.changed |= elsewhere.iter().any(|name| !before.contains_key(name));
+        elsewhere.into_iter().map(|name| (name, before.contains_key(&name))).collect()
+    }
+
+    /// Whether a session is to be told at once that these attempts, which are not at this desk, are
+    /// to end. True once for each: whoever asks tells it.
+    pub(crate) fn has_news_of_elsewhere(&mut self, session: &str, ends: &[Name]) -> bool {
+        let Some(known) = self.sessions.get_mut(session) else { return false };
+        let mut is_news = false;
+        for name in ends {
+            let told = known.elsewhere.get_mut(name);
+            is_news |= told.is_some_and(|told| !std::mem::replace(told, true));
+        }
+        is_news
     }
 
     fn wake(&mut self, about: &About) -> Option<u64> {
@@ -171,7 +370,7 @@ impl<A> Desk<A> {
         let waiting: Vec<About> = self
             .entries
             .values()
-            .filter(|it| it.given.is_none())
+            .filter(|it| it.given == Given::Nobody)
             .map(|it| it.about.clone())
             .collect();
         // As many as wait are told, each once.
@@ -180,17 +379,18 @@ impl<A> Desk<A> {
 
     /// Gives a session attempts that it wants, the oldest first.
     pub(crate) fn give(&mut self, session: &str, wants: &Wants, most: usize) -> Vec<u64> {
-        let fitting = self.entries.iter_mut().filter(|(_, it)| it.given.is_none());
+        let fitting = self.entries.iter_mut().filter(|(_, it)| it.given == Given::Nobody);
         let fitting = fitting.filter(|(_, it)| wants.takes(&it.about)).take(most);
         fitting
             .map(|(number, entry)| {
-                entry.given = Some(session.to_string());
+                entry.given = Given::To(session.to_string());
                 *number
             })
             .collect()
     }
 
-    /// Attempts that a session has and does not know of: the answer that gave them was lost.
+    /// Attempts that a session has and does not know of: the answer that gave them was lost, or
+    /// another server was told how they ended.
     pub(crate) fn unknown_to<'a>(
         &'a self,
         session: &'a str,
@@ -201,20 +401,20 @@ impl<A> Desk<A> {
     }
 
     fn of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = u64> + 'a {
-        let given = self.entries.iter().filter(move |(_, it)| it.given.as_deref() == Some(session));
+        let given = self.entries.iter().filter(move |(_, it)| it.given.is_to(session));
         given.map(|(number, _)| *number)
     }
 
     /// What is kept of an attempt that a session has.
     pub(crate) fn held(&self, session: &str, number: u64) -> Option<&A> {
         let entry = self.entries.get(&number)?;
-        (entry.given.as_deref() == Some(session)).then_some(&entry.attempt)
+        entry.given.is_to(session).then_some(&entry.attempt)
     }
 
     /// The same, to be changed.
     pub(crate) fn held_mut(&mut self, session: &str, number: u64) -> Option<&mut A> {
         let entry = self.entries.get_mut(&number)?;
-        (entry.given.as_deref() == Some(session)).then_some(&mut entry.attempt)
+        entry.given.is_to(session).then_some(&mut entry.attempt)
     }
 
     /// Whether a session is to be told at once that one of these attempts is to end. True once for
@@ -223,7 +423,7 @@ impl<A> Desk<A> {
         let mut is_news = false;
         for number in running {
             let Some(entry) = self.entries.get_mut(number) else { continue };
-            if entry.cancelled && entry.given.as_deref() == Some(session) {
+            if entry.cancelled && entry.given.is_to(session) {
                 is_news |= !std::mem::replace(&mut entry.told, true);
             }
         }
@@ -231,15 +431,16 @@ impl<A> Desk<A> {
     }
 
     /// The attempts of a session that are to end.
-    pub(crate) fn cancelled(&self, session: &str) -> Vec<u64> {
-        self.of(session).filter(|number| self.entries[number].cancelled).collect()
+    pub(crate) fn cancelled(&self, session: &str) -> Vec<Name> {
+        let all = self.of(session).map(|number| &self.entries[&number]);
+        all.filter(|entry| entry.cancelled).map(|entry| entry.name).collect()
     }
 
     /// An attempt is to end. Answers with the poll of its session, which is to say so.
     pub(crate) fn cancel(&mut self, number: u64) -> Option<u64> {
         let entry = self.entries.get_mut(&number)?;
         entry.cancelled = true;
-        let session = entry.given.clone()?;
+        let Given::To(session) = entry.given.clone() else { return None };
         let poll = self.polls.iter_mut().find(|poll| poll.session == session)?;
         poll.woken = true;
         Some(poll.number)
@@ -247,12 +448,18 @@ impl<A> Desk<A> {
 
     /// An attempt is over.
     pub(crate) fn over(&mut self, number: u64) -> Option<A> {
-        self.entries.remove(&number).map(|entry| entry.attempt)
+        let entry = self.entries.remove(&number)?;
+        // Another attempt of the same name would have taken its place.
+        if self.number_of(entry.name) == Some(number) {
+            self.names.remove(&entry.name);
+        }
+        Some(entry.attempt)
     }
 
     /// Forgets sessions that were silent for a lease. What they had is lost.
     pub(crate) fn forget_silent(&mut self, now: Timestamp, lease: Duration) {
         self.sessions.retain(|_, session| now.since(session.heard) <= lease);
+        self.others.retain(|_, heard| now.since(*heard) <= lease);
     }
 
     /// Those that were heard of lately, with what they offer and how many attempts they have.
@@ -266,14 +473,20 @@ impl<A> Desk<A> {
         })
     }
 
+    /// True when somebody has heard of a session within a lease.
+    fn is_there(&self, session: &str) -> bool {
+        self.sessions.contains_key(session) || self.others.contains_key(session)
+    }
+
     /// How an attempt stands.
-    pub(crate) fn standing(&self, number: u64) -> Standing {
+    pub(crate) fn standing(&self, number: u64, now: Timestamp) -> Standing {
         let Some(entry) = self.entries.get(&number) else { return Standing::Over };
         match &entry.given {
-            Some(session) if self.sessions.contains_key(session) => Standing::Given,
-            Some(_) => Standing::Lost,
-            None if self.offer(&entry.about.activity).is_some() => Standing::Waits,
-            None => Standing::Unwanted,
+            Given::To(session) if self.is_there(session) => Standing::Given,
+            Given::Somebody { until } if now < *until => Standing::Given,
+            Given::To(_) | Given::Somebody { .. } => Standing::Lost,
+            Given::Nobody if self.offer(&entry.about.activity).is_some() => Standing::Waits,
+            Given::Nobody => Standing::Unwanted,
         }
     }
 }
@@ -304,6 +517,7 @@ pub(crate) enum Standing {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_core::{RunKey, Seq, Uid};
     use resurgam_watchdog::test;
 
     use super::*;
@@ -314,6 +528,15 @@ mod tests {
 
     fn about(activity: &str) -> About {
         About { activity: activity.to_string(), queue: "default".to_string() }
+    }
+
+    /// An attempt arrives whose name is of this number.
+    fn arrives(desk: &mut Desk<()>, activity: &str, token: u64) -> (u64, Option<u64>) {
+        desk.arrives(name(token), about(activity), ())
+    }
+
+    fn name(token: u64) -> Name {
+        Name { call: RunKey::first(Uid(1)).call(Seq(token)), token }
     }
 
     fn wants(activities: &[&str]) -> Wants {
@@ -332,22 +555,22 @@ mod tests {
         let (refunds, _) = desk.waits("a", wants(&["refund"]));
         let (first, _) = desk.waits("b", wants(&["charge"]));
         let (second, _) = desk.waits("c", wants(&["charge", "refund"]));
-        assert_eq!(desk.arrives(about("charge"), ()).1, Some(first));
-        assert_eq!(desk.arrives(about("charge"), ()).1, Some(second));
-        assert_eq!(desk.arrives(about("charge"), ()).1, None);
+        assert_eq!(arrives(&mut desk, "charge", 1).1, Some(first));
+        assert_eq!(arrives(&mut desk, "charge", 2).1, Some(second));
+        assert_eq!(arrives(&mut desk, "charge", 3).1, None);
         assert_eq!(desk.give("b", &wants(&["charge"]), 2).len(), 2);
         // What is left is for the next one, which was told already.
         assert!(desk.leaves(first).is_empty());
         assert_eq!(desk.give("c", &wants(&["charge"]), 2).len(), 1);
         assert!(desk.leaves(second).is_empty());
-        assert_eq!(desk.arrives(about("refund"), ()).1, Some(refunds));
+        assert_eq!(arrives(&mut desk, "refund", 4).1, Some(refunds));
     }
 
     #[test]
     fn a_poll_that_goes_away_leaves_its_attempts_to_the_next() {
         let mut desk = Desk::default();
         let (first, _) = desk.waits("a", wants(&["charge"]));
-        assert_eq!(desk.arrives(about("charge"), ()).1, Some(first));
+        assert_eq!(arrives(&mut desk, "charge", 5).1, Some(first));
         let (second, _) = desk.waits("b", wants(&["charge"]));
         assert_eq!(desk.leaves(first), [second]);
         let (third, ended) = desk.waits("b", wants(&["charge"]));
@@ -358,7 +581,7 @@ mod tests {
     fn queues_are_minded_where_a_worker_names_some() {
         let mut desk = Desk::default();
         let queues = |name: &str| Wants { queues: [name.to_string()].into(), ..wants(&["charge"]) };
-        desk.arrives(about("charge"), ());
+        arrives(&mut desk, "charge", 6);
         assert!(desk.give("a", &queues("pay"), 9).is_empty());
         assert_eq!(desk.give("a", &queues("default"), 9).len(), 1);
     }
@@ -366,7 +589,7 @@ mod tests {
     #[test]
     fn what_an_answer_gave_that_was_lost_is_given_again_and_nobody_else_has_it() {
         let mut desk = Desk::default();
-        let (number, _) = desk.arrives(about("charge"), ());
+        let (number, _) = arrives(&mut desk, "charge", 7);
         desk.give("a", &wants(&["charge"]), 1);
         let unknown = |session: &str, running: BTreeSet<u64>| {
             desk.unknown_to(session, &running).map(|(number, ())| number).collect::<Vec<_>>()
@@ -383,37 +606,104 @@ mod tests {
         let mut desk = Desk::default();
         assert!(offers(&mut desk, "a", &["charge"], at(0)));
         assert!(!offers(&mut desk, "a", &["charge"], at(1)));
-        let (given, _) = desk.arrives(about("charge"), ());
+        let (given, _) = arrives(&mut desk, "charge", 8);
         desk.give("a", &wants(&["charge"]), 1);
-        let (waits, _) = desk.arrives(about("charge"), ());
-        desk.forget_silent(at(31), LEASE);
-        assert_eq!(
-            (desk.standing(given), desk.standing(waits)),
-            (Standing::Given, Standing::Waits)
-        );
-        desk.forget_silent(at(32), LEASE);
-        assert_eq!(
-            (desk.standing(given), desk.standing(waits)),
-            (Standing::Lost, Standing::Unwanted)
-        );
+        let (waits, _) = arrives(&mut desk, "charge", 9);
+        let mut standing = |now| {
+            desk.forget_silent(now, LEASE);
+            (desk.standing(given, now), desk.standing(waits, now))
+        };
+        assert_eq!(standing(at(31)), (Standing::Given, Standing::Waits));
+        assert_eq!(standing(at(32)), (Standing::Lost, Standing::Unwanted));
         assert_eq!(desk.offer("charge"), None);
         // It comes back, and is one that has what it had.
         offers(&mut desk, "a", &["charge"], at(33));
-        assert_eq!(desk.standing(given), Standing::Given);
+        assert_eq!(desk.standing(given, at(33)), Standing::Given);
     }
 
     #[test]
     fn a_session_hears_that_its_attempt_is_to_end() {
         let mut desk = Desk::default();
-        let (number, _) = desk.arrives(about("charge"), ());
+        let (number, _) = arrives(&mut desk, "charge", 10);
         desk.give("a", &wants(&["charge"]), 1);
         let (poll, _) = desk.waits("a", wants(&["charge"]));
         assert_eq!(desk.cancel(number), Some(poll));
-        assert_eq!((desk.cancelled("a"), desk.cancelled("b")), (vec![number], vec![]));
+        assert_eq!((desk.cancelled("a"), desk.cancelled("b")), (vec![name(10)], vec![]));
         let running = [number, 99].into();
         assert!(!desk.has_news_of_ends("b", &running));
         assert!(desk.has_news_of_ends("a", &running) && !desk.has_news_of_ends("a", &running));
-        assert_eq!(desk.standing(99), Standing::Over);
+        assert_eq!(desk.standing(99, at(0)), Standing::Over);
+    }
+
+    #[test]
+    fn what_a_server_before_gave_out_is_the_sessions_that_names_it_within_a_lease() {
+        let mut desk = Desk::default();
+        offers(&mut desk, "a", &["charge"], at(0));
+        let until = at(30);
+        let [named, other] =
+            [1, 2].map(|token| desk.resumes(name(token), about("charge"), (), until));
+        // Nobody is given it meanwhile.
+        assert!(desk.give("a", &wants(&["charge"]), 9).is_empty());
+        assert_eq!(desk.standing(named, at(29)), Standing::Given);
+        assert_eq!(desk.runs("a", [name(1), name(7)]), [(name(7), false)]);
+        assert_eq!(desk.runs("a", [name(1), name(7)]), [(name(7), true)]);
+        assert!(desk.held("a", named).is_some() && desk.held("a", other).is_none());
+        assert_eq!(desk.standing(named, at(30)), Standing::Given);
+        assert_eq!(desk.standing(other, at(30)), Standing::Lost);
+        // What it named before it arrived is its own at once.
+        let late = desk.resumes(name(7), about("charge"), (), until);
+        assert!(desk.held("a", late).is_some());
+        assert_eq!(desk.runs("a", [name(1), name(7)]), []);
+        // It is not another session's, whatever that says.
+        desk.runs("b", [name(7)]);
+        assert!(desk.held("a", late).is_some() && desk.held("b", late).is_none());
+    }
+
+    #[test]
+    fn a_session_that_speaks_with_another_server_keeps_what_it_has() {
+        let mut desk = Desk::default();
+        let mine = desk.resumes(name(1), about("charge"), (), at(30));
+        desk.heard_elsewhere("a", at(25), [name(1), name(7)]);
+        assert_eq!(desk.standing(mine, at(40)), Standing::Given);
+        desk.forget_silent(at(56), LEASE);
+        assert_eq!(desk.standing(mine, at(56)), Standing::Lost);
+        desk.heard_elsewhere("a", at(56), []);
+        assert_eq!(desk.standing(mine, at(56)), Standing::Given);
+    }
+
+    #[test]
+    fn what_was_offered_once_is_known_until_it_is_old_and_what_is_offered_is_stored_once() {
+        let mut desk: Desk<()> = Desk::default();
+        let offer = |seconds| Offer { retry: None, timeout: Some(Duration::from_secs(seconds)) };
+        assert!(desk.learns("refund", offer(1), at(5)));
+        assert!(!desk.learns("refund", offer(2), at(4)));
+        assert_eq!(desk.known("refund").unwrap().timeout, Some(Duration::from_secs(1)));
+        assert_eq!(desk.offer("refund"), None);
+        desk.hear("a", Some([("charge".to_string(), offer(3))].into()), at(6));
+        let stored = |desk: &mut Desk<()>, now, before| {
+            let found = desk.offers_to_store(at(now), at(before), at(5));
+            found.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(stored(&mut desk, 6, 0), ["charge"]);
+        assert_eq!(stored(&mut desk, 7, 0), <[&str; 0]>::default());
+        assert_eq!(stored(&mut desk, 8, 7), ["charge"]);
+        desk.hear("a", Some([("charge".to_string(), offer(4))].into()), at(9));
+        assert_eq!(stored(&mut desk, 9, 0), ["charge"]);
+        desk.forget_silent(at(90), LEASE);
+        assert_eq!(desk.known("charge").unwrap().timeout, Some(Duration::from_secs(4)));
+        desk.offers_to_store(at(90), at(0), at(10));
+        assert_eq!((desk.known("charge"), desk.known("refund")), (None, None));
+    }
+
+    #[test]
+    fn that_an_attempt_elsewhere_is_to_end_is_told_at_once_and_once() {
+        let mut desk: Desk<()> = Desk::default();
+        offers(&mut desk, "a", &["charge"], at(0));
+        desk.runs("a", [name(7)]);
+        assert!(!desk.has_news_of_elsewhere("b", &[name(7)]));
+        assert!(desk.has_news_of_elsewhere("a", &[name(7)]));
+        desk.runs("a", [name(7)]);
+        assert!(!desk.has_news_of_elsewhere("a", &[name(7)]));
     }
 
     #[test]

@@ -2,24 +2,33 @@
 //!
 //! The engine knows a remote worker's activities through a [`Remote`], which is a source of
 //! activities. An attempt of one is a future here that waits at a desk (`desk.rs`) until a worker
-//! takes it and reports. It holds a slot of this process as any attempt does, and it is this
-//! process's: when the process dies, the attempt is lost and another one follows.
+//! takes it and reports. It holds a slot of this process as any attempt does, and it outlives the
+//! process: its claim stays, and whoever works on the shard next has it wait at a desk again, given
+//! to somebody who has not spoken yet. Its name (`name.rs`) is the same then.
 
 mod desk;
+mod elsewhere;
+mod name;
+mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use resurgam::{
-    ActivityContext, ActivityDefinition, ActivitySource, CallKey, Failure, Kind, Payload, Timestamp,
+    ActivityContext, ActivityDefinition, ActivitySource, Client, Failure, Kind, Payload, Timestamp,
 };
+use resurgam_store::{RemoteActivity, Store};
 use tokio::sync::{Notify, mpsc};
 
-use desk::LEASE;
+pub(crate) use desk::LEASE;
 use desk::{About, Desk, Standing};
 pub(crate) use desk::{Offer, Seen, Wants};
+pub(crate) use elsewhere::{Elsewhere, ended, goes_on, is_reported};
+pub(crate) use name::Name;
+use sessions::Told;
+pub(crate) use sessions::all_seen;
 
 /// How often an attempt looks whether its session is still there, at least.
 const LOOK: Duration = Duration::from_secs(5);
@@ -47,32 +56,30 @@ const LOOK: Duration = Duration::from_secs(5);
 pub struct Remote(Arc<Shared>);
 
 struct Shared {
-    /// What the names of this process's tasks begin with.
-    process: String,
+    /// What this process calls itself, to those who read its rows.
+    server: String,
     /// How long a session may be silent.
     lease: Duration,
     desk: Mutex<Desk<Held>>,
     polls: Mutex<HashMap<u64, Arc<Notify>>>,
+    told: Mutex<Told>,
+    /// Where it can be asked what other servers have heard, and when it was asked last. The store
+    /// does not live longer for it: the engine on it has this one.
+    store: OnceLock<Weak<dyn Store>>,
+    looked: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
 /// An attempt while it waits, or runs somewhere.
 pub(crate) struct Held {
     pub(crate) context: ActivityContext,
     pub(crate) input: Payload,
-    pub(crate) claim: Claim,
+    pub(crate) name: Name,
     pub(crate) queue: String,
     /// What its worker bounds it with, from when it takes it.
     timeout: Option<Duration>,
     /// When that is over, since it was taken.
     ends: Option<Timestamp>,
     news: mpsc::UnboundedSender<News>,
-}
-
-/// What the engine knows an attempt by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim {
-    pub(crate) call: CallKey,
-    pub(crate) token: u64,
 }
 
 impl Held {
@@ -119,17 +126,24 @@ impl Remote {
     /// ```
     pub fn with_lease(lease: Duration) -> Self {
         let mut bytes = [0; 8];
-        // Without random numbers the clock of the process tells it from others well enough: names
-        // of tasks are no secrets, and tokens need none of these.
+        // Without random numbers the process tells it from others well enough: it is no secret.
         let _made_unique_below = getrandom::fill(&mut bytes);
-        let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
-        let (desk, polls) = (Mutex::default(), Mutex::default());
-        Remote(Arc::new(Shared { process: format!("{process:x}"), lease, desk, polls }))
+        let server = format!("{:016x}.{}", u64::from_be_bytes(bytes), std::process::id());
+        let (desk, polls, told) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (store, looked) = (OnceLock::new(), tokio::sync::Mutex::default());
+        Remote(Arc::new(Shared { server, lease, desk, polls, told, store, looked }))
     }
 
     /// The activities that remote workers offer, for an app.
     pub fn source(&self) -> Arc<dyn ActivitySource> {
         Arc::new(self.clone())
+    }
+
+    /// The workers are those of this client's database: what other servers there have heard of them
+    /// counts.
+    pub(crate) fn attach(&self, client: &Client) {
+        // Of several APIs on one app the first does.
+        let _attached_before = self.0.store.set(Arc::downgrade(client.handle().store()));
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk<Held>> {
@@ -148,16 +162,25 @@ impl Remote {
         desk.seen().collect()
     }
 
-    /// How workers name an attempt.
-    pub(crate) fn name(&self, number: u64) -> String {
-        format!("{}.{number:x}", self.0.process)
+    /// The attempt of this name, if it is at this desk: it is the session's that names it, unless
+    /// it is another one's.
+    pub(crate) fn number(&self, session: &str, name: Name) -> Option<u64> {
+        self.desk().names(session, name)
     }
 
-    /// The attempt of this name; none for those of another process, or of one before this.
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        let (process, number) = name.split_once('.')?;
-        (process == self.0.process).then_some(())?;
-        u64::from_str_radix(number, 16).ok()
+    /// What a session has, all of it.
+    pub(crate) fn runs(&self, session: &str, names: &[Name]) -> Running {
+        let mut desk = self.desk();
+        let found = desk.runs(session, names.iter().copied());
+        let here = names.iter().filter_map(|name| desk.number_of(*name)).collect();
+        let stays = found.iter().filter(|(_, stays)| *stays).map(|(name, _)| *name).collect();
+        Running { here, elsewhere: found.into_iter().map(|(name, _)| name).collect(), stays }
+    }
+
+    /// Whether a session is to be told at once that these attempts, which are not at this desk, are
+    /// to end; true once.
+    pub(crate) fn has_news_of_elsewhere(&self, session: &str, ends: &[Name]) -> bool {
+        self.desk().has_news_of_elsewhere(session, ends)
     }
 
     /// A session says something, and what it offers. True when an activity is new.
@@ -179,7 +202,7 @@ impl Remote {
         session: &str,
         wants: &Wants,
         (most, bytes): (usize, usize),
-        told: impl Fn(u64, &Held) -> T,
+        told: impl Fn(&Held) -> T,
     ) -> Vec<T> {
         let mut desk = self.desk();
         let (mut given, mut size) = (Vec::new(), 0);
@@ -188,7 +211,7 @@ impl Remote {
             let Some(held) = desk.held_mut(session, number) else { break };
             size += held.input.len();
             held.ends = held.timeout.map(|time| held.context.now().saturating_add(time));
-            given.push(told(number, held));
+            given.push(told(held));
             // The attempt may have just ended.
             let _nobody_wants_it = held.news.send(News::Taken(held.ends));
         }
@@ -202,7 +225,7 @@ impl Remote {
         session: &str,
         running: &BTreeSet<u64>,
         (most, bytes): (usize, usize),
-        told: impl Fn(u64, &Held) -> T,
+        told: impl Fn(&Held) -> T,
     ) -> Vec<T> {
         let desk = self.desk();
         let mut size = 0;
@@ -211,7 +234,7 @@ impl Remote {
             size += held.input.len();
             fits
         });
-        unknown.map(|(number, held)| told(number, held)).collect()
+        unknown.map(|(_, held)| told(held)).collect()
     }
 
     /// Whether a session is to be told at once that one of these attempts is to end; true once.
@@ -220,13 +243,14 @@ impl Remote {
     }
 
     /// The attempts of a session that are to end.
-    pub(crate) fn cancelled(&self, session: &str) -> Vec<u64> {
+    pub(crate) fn cancelled(&self, session: &str) -> Vec<Name> {
         self.desk().cancelled(session)
     }
 
     /// Whether a session has an attempt.
-    pub(crate) fn has(&self, session: &str, number: u64) -> bool {
-        self.desk().held(session, number).is_some()
+    pub(crate) fn has(&self, session: &str, name: Name) -> bool {
+        let desk = self.desk();
+        desk.number_of(name).is_some_and(|number| desk.held(session, number).is_some())
     }
 
     /// An attempt of a session has ended; none when the session does not have it any more.
@@ -249,7 +273,7 @@ impl Remote {
         let Some(held) = desk.held(session, number) else { return Alive::Over };
         let (at, details) = (held.context.now(), details.decode::<serde_json::Value>());
         match held.context.heartbeat(&details.unwrap_or_default()) {
-            Ok(()) => Alive::Told { claim: held.claim, context: held.context.clone(), at },
+            Ok(()) => Alive::Told { name: held.name, context: held.context.clone(), at },
             // It learns that it is to end from the answer.
             Err(_) => Alive::Ends,
         }
@@ -278,17 +302,25 @@ impl Remote {
         let Some(place) = context.place() else {
             return Err(Failure::terminal("a remote activity needs an engine"));
         };
-        let (claim, queue) =
-            (Claim { call: place.call, token: place.token }, place.queue.to_string());
+        let name = Name { call: place.call, token: place.token };
+        let (queue, resumed) = (place.queue.to_string(), place.resumed);
         let about = About { activity: context.activity().to_string(), queue: queue.clone() };
-        let timeout = self.desk().offer(&about.activity).and_then(|offer| offer.timeout);
+        let timeout = self.desk().known(&about.activity).and_then(|offer| offer.timeout);
+        let now = context.now();
+        // Its time begins again where nobody knows when it was taken.
+        let mut ends = timeout.filter(|_| resumed).map(|time| now.saturating_add(time));
         let (news, mut hears) = mpsc::unbounded_channel();
-        let held =
-            Held { context: context.clone(), input, claim, queue, timeout, ends: None, news };
-        let (number, woken) = self.desk().arrives(about, held);
-        self.wake(woken);
+        let held = Held { context: context.clone(), input, name, queue, timeout, ends, news };
+        let number = match resumed {
+            true => self.desk().resumes(name, about, held, now.saturating_add(self.lease())),
+            false => {
+                let (number, woken) = self.desk().arrives(name, about, held);
+                self.wake(woken);
+                number
+            }
+        };
         let _over_when_this_ends = Over { remote: self.clone(), number };
-        let (mut ends, mut is_told) = (None::<Timestamp>, false);
+        let mut is_told = false;
         loop {
             let look = LOOK.min(self.lease() / 6);
             let left = ends.map_or(look, |end| end.since(context.now()).min(look));
@@ -298,6 +330,12 @@ impl Remote {
                     News::Taken(at) => ends = at,
                     News::Ended(result) => return result,
                 },
+                () = context.let_go() => {
+                    return Err(match self.standing(number, context.now()) {
+                        Standing::Given => Failure::left_running(),
+                        _ => Failure::never_began(),
+                    });
+                }
                 () = context.cancelled(), if !is_told => {
                     is_told = true;
                     if self.standing(number, context.now()) != Standing::Given {
@@ -312,43 +350,82 @@ impl Remote {
                         return Err(Failure::of_kind(Kind::Timeout, message));
                     }
                     match self.standing(number, context.now()) {
-                        Standing::Lost => {
+                        Standing::Lost if self.is_lost(number, &context).await => {
                             let message = "its worker was silent for too long";
                             return Err(Failure::of_kind(Kind::WorkerLost, message));
                         }
                         // No worker has seen it: it waits for one as others do.
                         Standing::Unwanted => return Err(Failure::never_began()),
-                        Standing::Waits | Standing::Given | Standing::Over => {}
+                        Standing::Waits | Standing::Given | Standing::Lost | Standing::Over => {}
                     }
                 }
             }
         }
     }
 
+    /// Whether an attempt is lost whose session was silent here: no other server has heard of it.
+    async fn is_lost(&self, number: u64, context: &ActivityContext) -> bool {
+        self.hears_of_others(context.now()).await
+            && self.standing(number, context.now()) == Standing::Lost
+    }
+
     fn standing(&self, number: u64, now: Timestamp) -> Standing {
         let mut desk = self.desk();
         desk.forget_silent(now, self.lease());
-        desk.standing(number)
+        desk.standing(number, now)
+    }
+}
+
+impl Remote {
+    /// What waits for attempts of an activity.
+    fn definition(&self, name: &str) -> ActivityDefinition {
+        let remote = self.clone();
+        let mut definition = ActivityDefinition::new(name, move |context, input| {
+            Box::pin(remote.clone().attempt(context, input))
+        });
+        (definition.stores_heartbeats, definition.outlives) = (true, true);
+        let (remote, name) = (self.clone(), name.to_string());
+        definition.lacking(move |_| {
+            remote.desk().offer(&name).is_none().then(|| RemoteActivity::lack(&name))
+        })
     }
 }
 
 impl ActivitySource for Remote {
     fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
-        let offer = self.desk().offer(name)?;
-        let remote = self.clone();
-        let mut definition = ActivityDefinition::new(name, move |context, input| {
-            Box::pin(remote.clone().attempt(context, input))
-        });
+        let offer = self.desk().known(name)?;
+        let mut definition = self.definition(name);
         definition.options.retry = offer.retry.clone();
-        definition.stores_heartbeats = true;
         Some(Arc::new(definition))
+    }
+
+    fn learns(&self, name: &str, offered_at: Timestamp, offer: &str) -> bool {
+        self.learns_of(name, offered_at, offer)
+    }
+
+    fn provides(&self) -> Vec<String> {
+        self.desk().offered().map(RemoteActivity::lack).collect()
+    }
+
+    fn resumed(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        Some(Arc::new(self.definition(name)))
     }
 
     fn names(&self) -> Vec<String> {
         let desk = self.desk();
-        let names: BTreeSet<&str> = desk.offered().collect();
+        let names: BTreeSet<&str> = desk.all_known().collect();
         names.into_iter().map(str::to_string).collect()
     }
+}
+
+/// What a session has.
+pub(crate) struct Running {
+    /// What is at this desk.
+    pub(crate) here: BTreeSet<u64>,
+    /// What is not.
+    pub(crate) elsewhere: Vec<Name>,
+    /// What was not when the session spoke last, either.
+    pub(crate) stays: Vec<Name>,
 }
 
 /// What came of a heartbeat.
@@ -358,7 +435,7 @@ pub(crate) enum Alive {
     /// Nobody wants to know: it is to end.
     Ends,
     /// The engine was told, and stores it.
-    Told { claim: Claim, context: ActivityContext, at: Timestamp },
+    Told { name: Name, context: ActivityContext, at: Timestamp },
 }
 
 /// Takes an attempt from the desk when the engine wants it no more.

@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::extract::Path;
 use crate::pages;
 use crate::problem::Problem;
-use crate::remote::Seen;
+use crate::remote::{LEASE, Remote, Seen, all_seen};
 use crate::wire::{Page, rfc3339};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -84,13 +84,20 @@ impl From<Seen> for Worker {
     }
 }
 
-/// The remote workers of this server that were heard of within a lease
+/// The remote workers that any server on the database has heard of within a lease
 #[utoipa::path(
     get, path = "/api/v1/workers", tag = "system", responses((status = OK, body = Page<Worker>))
 )]
 async fn workers(State(api): State<Api>) -> Reply<Page<Worker>> {
-    let now = api.client.handle().now();
-    let seen = api.options.remote.as_ref().map(|remote| remote.seen(now)).unwrap_or_default();
+    let (handle, remote) = (api.client.handle(), api.options.remote.as_ref());
+    let now = handle.now();
+    let lease = remote.map_or(LEASE, Remote::lease);
+    let here = remote.map(|remote| remote.seen(now)).unwrap_or_default();
+    let busy = handle.busy();
+    let stored = handle.store().worker_sessions().await;
+    drop(busy);
+    let stored = stored.map_err(|error| resurgam::Error::store("look for workers", error))?;
+    let seen = all_seen(here, stored, now.saturating_sub(lease));
     Ok(Json(Page { items: seen.into_iter().map(Worker::from).collect(), cursor: None }))
 }
 

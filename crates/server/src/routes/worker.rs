@@ -2,7 +2,8 @@
 //!
 //! Unlike elsewhere, fields that nobody knows are ignored: a worker may be newer than the server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,9 @@ use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Body, present};
 use crate::problem::Problem;
-use crate::remote::{Alive, Claim, Held, Offer, Remote, Wants};
+use crate::remote::{
+    Alive, Elsewhere, Held, Name, Offer, Remote, Running, Wants, ended, goes_on, is_reported,
+};
 use crate::wire::{self, value};
 
 /// The protocol that is spoken here.
@@ -45,6 +48,9 @@ const LONGEST_POLL: Duration = Duration::from_secs(60);
 
 /// How long a report waits to be stored.
 const LONGEST_REPORT: Duration = Duration::from_secs(20);
+
+/// How long it is between two looks whether attempts are to end that are at another server.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How long it is between two looks whether a report is stored.
 const LOOK: Duration = Duration::from_millis(2);
@@ -118,11 +124,11 @@ struct Task {
 }
 
 impl Task {
-    fn of(remote: &Remote, number: u64, held: &Held) -> Self {
+    fn of(held: &Held) -> Self {
         let context = &held.context;
         let left = held.left().map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         Task {
-            task: remote.name(number),
+            task: held.name.to_string(),
             activity: context.activity().to_string(),
             attempt: context.attempt(),
             instance: context.instance().to_string(),
@@ -141,8 +147,8 @@ fn away(why: &str) -> Problem {
 }
 
 impl Api {
-    /// Where remote workers find their attempts; a problem where there are none for them.
-    fn remote(&self, protocol: u32, session: &str) -> Result<&Remote, Problem> {
+    /// Refuses workers that cannot be spoken with.
+    fn speaks(protocol: u32, session: &str) -> Result<(), Problem> {
         if protocol < PROTOCOL {
             let detail = format!("protocol {protocol} is too old; this server speaks {PROTOCOL}");
             return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, Code::E9, detail));
@@ -150,6 +156,11 @@ impl Api {
         if !(1..=200).contains(&session.len()) {
             return Err(Problem::invalid("session: write 1 to 200 bytes"));
         }
+        Ok(())
+    }
+
+    /// Where remote workers find their attempts; a problem where there are none for them.
+    fn remote(&self) -> Result<&Remote, Problem> {
         let remote = self.options.remote.as_ref();
         let remote = remote
             .ok_or_else(|| away("this server works on nothing; `resurgam server --work` does"))?;
@@ -187,7 +198,8 @@ fn offers(offered: Vec<Offered>) -> Result<BTreeMap<String, Offer>, Problem> {
     responses((status = OK, body = Polled))
 )]
 async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> Reply<Polled> {
-    let (remote, handle) = (api.remote(ask.protocol, &ask.session)?, api.client.handle());
+    Api::speaks(ask.protocol, &ask.session)?;
+    let (remote, handle) = (api.remote()?, api.client.handle());
     if api.is_stopping() {
         return Err(away("this server is about to end, and takes reports only"));
     }
@@ -203,34 +215,62 @@ async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> 
     if remote.hear(session, Some(offers), handle.now()) {
         api.client.activities_changed();
     }
-    let running: BTreeSet<u64> = ask.running.iter().filter_map(|it| remote.number(it)).collect();
-    let told = |number, held: &Held| Task::of(remote, number, held);
-    let answer = |tasks| {
-        let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number));
+    let names: Vec<Name> = ask.running.iter().filter_map(|it| Name::read(it)).collect();
+    let Running { here: running, elsewhere, stays } = remote.runs(session, &names);
+    remote.tell_others(&api.client).await;
+    let mut ends = Elsewhere::read(&api.client, &stays).await?.ends();
+    let answer = |tasks, ends: &[Name]| {
+        let here = remote.cancelled(session);
+        let cancel = here.iter().chain(ends).map(Name::to_string).collect();
         let lease_ms = u64::try_from(remote.lease().as_millis()).unwrap_or(u64::MAX);
-        Ok(Json(Polled { tasks, cancel: cancel.collect(), lease_ms }))
+        Ok(Json(Polled { tasks, cancel, lease_ms }))
     };
     let room = (most, BYTES);
-    let again = remote.unknown_to(session, &running, room, told);
+    let again = remote.unknown_to(session, &running, room, |held| (held.name, Task::of(held)));
+    let again = still_open(&api, again).await?;
     if !again.is_empty() {
-        return answer(again);
+        return answer(again, &ends);
     }
     let waiting = remote.wait(session, wants.clone());
-    let tasks = remote.give(session, &wants, room, told);
-    let ends = remote.has_news_of_ends(session, &running);
-    if !tasks.is_empty() || ends || ask.wait_ms == 0 {
-        return answer(tasks);
+    let tasks = remote.give(session, &wants, room, Task::of);
+    let is_news =
+        remote.has_news_of_ends(session, &running) | remote.has_news_of_elsewhere(session, &ends);
+    if !tasks.is_empty() || is_news || ask.wait_ms == 0 {
+        return answer(tasks, &ends);
     }
-    let wait = Duration::from_millis(ask.wait_ms).min(LONGEST_POLL);
+    let until = handle.now().saturating_add(Duration::from_millis(ask.wait_ms).min(LONGEST_POLL));
     let _room = api.may_wait(&caller)?;
-    tokio::select! {
-        () = waiting.woken() => {}
-        _busy = handle.sleep(wait) => {}
-        () = api.stopped() => {}
+    loop {
+        let left = until.since(handle.now());
+        let look = if elsewhere.is_empty() { left } else { left.min(LOOK_ELSEWHERE) };
+        tokio::select! {
+            () = waiting.woken() => break,
+            _busy = handle.sleep(look) => {}
+            // What is given now would only be left to the next server.
+            () = api.stopped() => return answer(Vec::new(), &ends),
+        }
+        if look == left {
+            break;
+        }
+        ends = Elsewhere::read(&api.client, &elsewhere).await?.ends();
+        if remote.has_news_of_elsewhere(session, &ends) {
+            break;
+        }
     }
     // What made this one wake up is told by its answer.
     remote.has_news_of_ends(session, &running);
-    answer(remote.give(session, &wants, room, told))
+    answer(remote.give(session, &wants, room, Task::of), &ends)
+}
+
+/// Those of these attempts of which nobody has told another server how they ended.
+async fn still_open(api: &Api, again: Vec<(Name, Task)>) -> Result<Vec<Task>, Problem> {
+    let mut open = Vec::new();
+    for (name, task) in again {
+        if !is_reported(&api.client, name).await? {
+            open.push(task);
+        }
+    }
+    Ok(open)
 }
 
 /// What a worker says about its attempts.
@@ -370,20 +410,29 @@ struct Reported {
     responses((status = OK, body = Reported))
 )]
 async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Reported> {
-    let remote = api.remote(told.protocol, &told.session)?;
+    Api::speaks(told.protocol, &told.session)?;
+    let (remote, now) = (api.options.remote.as_ref(), api.client.handle().now());
     let session = told.session.as_str();
-    remote.hear(session, None, api.client.handle().now());
-    let (mut answer, mut told_of) = (Reported::default(), Vec::new());
+    if let Some(remote) = remote {
+        remote.hear(session, None, now);
+        remote.tell_others(&api.client).await;
+    }
+    let (mut answer, mut told_of, mut elsewhere) = (Reported::default(), Vec::new(), Vec::new());
     for report in told.reports {
         let task = report.task.clone();
-        let Some(number) = remote.number(&task) else {
+        let Some(name) = Name::read(&task) else {
             answer.over.push(task);
+            continue;
+        };
+        let here = remote.and_then(|remote| Some((remote, remote.number(session, name)?)));
+        let Some((remote, number)) = here else {
+            elsewhere.push((name, task, report.said()));
             continue;
         };
         match report.said() {
             Said::Heartbeat(details) => match remote.heartbeat(session, number, &details) {
-                Alive::Told { claim, context, at } => {
-                    told_of.push(Told { task, claim, context, word: Word::Alive(at) });
+                Alive::Told { name, context, at } => {
+                    told_of.push(Told { task, name, context, word: Word::Alive(at) });
                 }
                 Alive::Ends => answer.recorded.push(task),
                 Alive::Over => answer.over.push(task),
@@ -391,24 +440,69 @@ async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Repo
             Said::Ended(result) => {
                 let word = Word::Ended(result.clone());
                 match remote.ended(session, number, result) {
-                    Some(Held { claim, context, .. }) => {
-                        told_of.push(Told { task, claim, context, word });
+                    Some(Held { name, context, .. }) => {
+                        told_of.push(Told { task, name, context, word });
                     }
                     None => answer.over.push(task),
                 }
             }
         }
     }
+    said_elsewhere(&api, elsewhere, &mut answer).await?;
     stored(&api, told_of, &mut answer).await?;
-    let cancel = remote.cancelled(session).into_iter();
-    answer.cancel = cancel.map(|number| remote.name(number)).collect();
+    let cancel = remote.into_iter().flat_map(|remote| remote.cancelled(session));
+    answer.cancel.extend(cancel.map(|name| name.to_string()));
     Ok(Json(answer))
+}
+
+/// What stores a report.
+type Storing<'a> = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send + 'a>>;
+
+/// Stores what attempts say that are at no desk here. Each is judged by itself: it is durable, or
+/// over; what cannot be stored now is in neither list, and its worker sends it again.
+async fn said_elsewhere(
+    api: &Api,
+    said: Vec<(Name, String, Said)>,
+    answer: &mut Reported,
+) -> Result<(), Problem> {
+    let names: Vec<Name> = said.iter().map(|(name, ..)| *name).collect();
+    let found = Elsewhere::read(&api.client, &names).await?;
+    let mut sent: Vec<(String, Storing<'_>)> = Vec::new();
+    for (name, task, said) in said {
+        if !found.claimed.contains(&name) {
+            answer.over.push(task);
+            continue;
+        }
+        if found.cancelled.contains(&name) && matches!(said, Said::Heartbeat(_)) {
+            answer.cancel.push(task.clone());
+        }
+        let storing: Storing<'_> = match said {
+            Said::Heartbeat(details) => Box::pin(goes_on(&api.client, name, details)),
+            Said::Ended(result) => Box::pin(ended(&api.client, name, result)),
+        };
+        sent.push((task, storing));
+    }
+    // All of them were asked for, so that they are stored together.
+    let (mut stored, mut refused) = (0, None);
+    for (task, storing) in sent {
+        match storing.await {
+            Ok(()) => {
+                stored += 1;
+                answer.recorded.push(task);
+            }
+            Err(problem) => refused = Some(problem),
+        }
+    }
+    match refused {
+        Some(problem) if stored == 0 && answer.over.is_empty() => Err(problem),
+        _ => Ok(()),
+    }
 }
 
 /// An attempt of which the engine was told something.
 struct Told {
     task: String,
-    claim: Claim,
+    name: Name,
     context: ActivityContext,
     word: Word,
 }
@@ -428,7 +522,7 @@ impl Told {
             Word::Alive(at) => row.heartbeat.as_ref().is_none_or(|stored| stored.at < at),
             Word::Ended(_) => true,
         };
-        let Claim { call, token } = self.claim;
+        let Name { call, token } = self.name;
         let has_it = |row: &TaskRow| row.claim.as_ref().is_some_and(|claim| claim.token == token);
         rows.iter().any(|row| row.call == call && has_it(row) && lacks(row))
     }
@@ -441,7 +535,7 @@ impl Told {
             return Ok(true);
         }
         let Word::Ended(result) = &self.word else { return Ok(false) };
-        let (call, attempt) = (self.claim.call, self.context.attempt());
+        let (call, attempt) = (self.name.call, self.context.attempt());
         let instance = client.instance_of(call.run.uid);
         let failure = match result {
             Ok(result) => {
@@ -474,7 +568,7 @@ async fn stored(api: &Api, mut told: Vec<Told>, answer: &mut Reported) -> Result
     let handle = api.client.handle();
     let begun = handle.now();
     while !told.is_empty() && handle.now().since(begun) < LONGEST_REPORT {
-        let calls: Arc<[CallKey]> = told.iter().map(|it| it.claim.call).collect();
+        let calls: Arc<[CallKey]> = told.iter().map(|it| it.name.call).collect();
         let busy = handle.busy();
         let rows = handle.store().tasks_of(calls).await;
         let rows = rows.map_err(|error| resurgam::Error::store("look what is recorded", error))?;
@@ -521,11 +615,27 @@ struct Beaten {
     responses((status = OK, body = Beaten))
 )]
 async fn beat(State(api): State<Api>, Body(told): Body<Beat>) -> Reply<Beaten> {
-    let remote = api.remote(told.protocol, &told.session)?;
+    Api::speaks(told.protocol, &told.session)?;
+    let (remote, now) = (api.options.remote.as_ref(), api.client.handle().now());
     let session = told.session.as_str();
-    remote.hear(session, None, api.client.handle().now());
-    let has = |task: &String| remote.number(task).is_some_and(|number| remote.has(session, number));
-    let over = told.running.into_iter().filter(|task| !has(task)).collect();
-    let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number)).collect();
+    let (mut names, mut over) = (Vec::new(), Vec::new());
+    for task in told.running {
+        match Name::read(&task) {
+            Some(name) => names.push(name),
+            None => over.push(task),
+        }
+    }
+    let (mut cancel, mut elsewhere) = (Vec::new(), names.clone());
+    if let Some(remote) = remote {
+        remote.hear(session, None, now);
+        elsewhere = remote.runs(session, &names).elsewhere;
+        let is_other = |name: &&Name| !elsewhere.contains(name) && !remote.has(session, **name);
+        over.extend(names.iter().filter(is_other).map(Name::to_string));
+        cancel = remote.cancelled(session);
+        remote.tell_others(&api.client).await;
+    }
+    let found = Elsewhere::read(&api.client, &elsewhere).await?;
+    over.extend(found.over.iter().map(Name::to_string));
+    let cancel = cancel.iter().chain(&found.cancelled).map(Name::to_string).collect();
     Ok(Json(Beaten { cancel, over }))
 }

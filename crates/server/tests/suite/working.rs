@@ -11,16 +11,16 @@ use resurgam::{AttemptOutcome, WorkflowDefinition};
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_sdk::call_by_name;
 use resurgam_server::{Api, Limits, Options, Remote};
-use resurgam_testing::TestApp;
+use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
 use crate::support::send;
 
-const SECOND: Duration = Duration::from_secs(1);
-const POLL: &str = "/api/v1/worker/poll";
-const REPORT: &str = "/api/v1/worker/report";
-const BEAT: &str = "/api/v1/worker/beat";
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const POLL: &str = "/api/v1/worker/poll";
+pub(crate) const REPORT: &str = "/api/v1/worker/report";
+pub(crate) const BEAT: &str = "/api/v1/worker/beat";
 
 /// Calls the activity `charge`, which nobody here knows, with its own argument.
 fn calling(workflow: &str, options: CallOptions) -> WorkflowDefinition {
@@ -36,27 +36,52 @@ fn calling(workflow: &str, options: CallOptions) -> WorkflowDefinition {
     })
 }
 
-struct World {
-    app: TestApp,
-    router: Router,
+/// An app whose activities are those of workers, with its API.
+pub(crate) struct World {
+    pub(crate) app: TestApp,
+    pub(crate) router: Router,
+}
+
+/// An app that takes activities of workers from there.
+fn app_of(remote: &Remote) -> TestBuilder {
+    let policy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).max_attempts(3);
+    let hurried = CallOptions { timeout: Some(10 * SECOND), ..CallOptions::default() };
+    let watched = CallOptions { heartbeat_timeout: Some(10 * SECOND), ..CallOptions::default() };
+    let app = TestApp::builder().retry(policy).activities_in(remote.source()).activity(local);
+    app.workflow_definition(calling("order", CallOptions::default()))
+        .workflow_definition(calling("hurried", hurried))
+        .workflow_definition(calling("watched", watched))
+}
+
+/// The API of an app that works.
+async fn served(app: &TestApp, remote: &Remote) -> Router {
+    app.wait_for("the right to work", app.client().until_owner()).await.unwrap();
+    resurgam_server::router(&app.client(), Options::default().open().remote(remote))
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let remote = Remote::new();
-        let policy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).max_attempts(3);
-        let app = TestApp::builder().retry(policy);
-        let hurried = CallOptions { timeout: Some(10 * SECOND), ..CallOptions::default() };
-        let app = app.workflow_definition(calling("order", CallOptions::default()));
-        let app = app.workflow_definition(calling("hurried", hurried)).activity(local);
-        let app = app.activities_in(remote.source()).start().await;
-        app.wait_for("the right to work", app.client().until_owner()).await.unwrap();
-        let options = Options::default().open().remote(&remote);
-        let router = resurgam_server::router(&app.client(), options);
+        let app = app_of(&remote).start().await;
+        let router = served(&app, &remote).await;
         World { app, router }
     }
 
-    async fn start(&self, id: &str, cents: u32) {
+    /// The server dies, and another one begins on the database.
+    pub(crate) async fn restart(&mut self) {
+        let remote = Remote::new();
+        self.app.restart_with(app_of(&remote)).await;
+        self.router = served(&self.app, &remote).await;
+    }
+
+    /// Another server on the database, which waits for no attempt itself.
+    pub(crate) fn beside(&self) -> World {
+        let options = Options::default().open().remote(&Remote::new());
+        let router = resurgam_server::router(&self.app.client(), options);
+        World { app: self.app.clone(), router }
+    }
+
+    pub(crate) async fn start(&self, id: &str, cents: u32) {
         self.app
             .client()
             .start_named::<Value>(id, "order", &json!({"cents": cents}))
@@ -64,13 +89,13 @@ impl World {
             .unwrap();
     }
 
-    async fn asked(&self, path: &str, body: Value) -> Value {
+    pub(crate) async fn asked(&self, path: &str, body: Value) -> Value {
         let answer = self.app.wait_for(path, send(&self.router, "POST", path, &body, None)).await;
         assert_eq!(answer.status.as_u16(), 200, "{path}: {answer:?}");
         answer.json()
     }
 
-    async fn poll(&self, session: &str, more: Value) -> Value {
+    pub(crate) async fn poll(&self, session: &str, more: Value) -> Value {
         let mut body = json!({"protocol": 1, "session": session, "max": 100,
                               "activities": [{"name": "charge"}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -78,21 +103,21 @@ impl World {
     }
 
     /// The attempts that a session gets within a while.
-    async fn tasks(&self, session: &str) -> Vec<Value> {
+    pub(crate) async fn tasks(&self, session: &str) -> Vec<Value> {
         let answer = self.poll(session, json!({"wait_ms": 10_000})).await;
         answer["tasks"].as_array().unwrap().clone()
     }
 
-    async fn report(&self, session: &str, report: Value) -> Value {
+    pub(crate) async fn report(&self, session: &str, report: Value) -> Value {
         let body = json!({"protocol": 1, "session": session, "reports": [report]});
         self.asked(REPORT, body).await
     }
 
-    async fn outcomes(&self, id: &str) -> Vec<AttemptOutcome> {
+    pub(crate) async fn outcomes(&self, id: &str) -> Vec<AttemptOutcome> {
         self.app.ledger(id).await.into_iter().map(|row| row.outcome).collect()
     }
 
-    async fn result(&self, id: &str) -> Value {
+    pub(crate) async fn result(&self, id: &str) -> Value {
         let instance = self.app.client().instance::<Value>(id).await.unwrap().unwrap();
         self.app.wait_for(id, instance.result()).await.unwrap()
     }
@@ -482,7 +507,7 @@ async fn a_call_whose_last_worker_has_gone_waits_and_has_used_up_no_attempt() {
     world.start("one", 3).await;
     world.app.advance(60 * SECOND).await;
     let found = world.app.describe("one").await;
-    assert_eq!(found.pending[0].waits_for.map(resurgam::WaitsFor::name), Some("unregistered"));
+    assert_eq!(found.pending[0].waits_for.map(resurgam::WaitsFor::name), Some("lacking"));
     assert_eq!(world.tasks("w").await[0]["attempt"], 1);
     assert_eq!(world.outcomes("one").await, []);
 }
@@ -546,8 +571,8 @@ async fn a_report_of_an_attempt_that_its_run_gave_up_is_over() {
 }
 
 #[test]
-async fn what_is_reported_while_the_engine_stops_is_recorded() {
-    let world = World::new().await;
+async fn what_is_reported_while_the_engine_stops_is_recorded_by_it_or_by_the_next() {
+    let mut world = World::new().await;
     world.poll("w", json!({})).await;
     let reports = [
         ("one", json!({"result": 7})),
@@ -557,28 +582,30 @@ async fn what_is_reported_while_the_engine_stops_is_recorded() {
     for (id, _) in &reports {
         world.start(id, 3).await;
     }
-    world.app.advance(SECOND).await;
-    let tasks = world.tasks("w").await;
-    assert_eq!(tasks.len(), 3);
-    let report = async {
-        // All attempts are told to end.
-        while world.poll("w", json!({})).await["cancel"].as_array().unwrap().len() < 3 {
-            tokio::task::yield_now().await;
-        }
-        for (task, (_, report)) in tasks.iter().zip(&reports) {
-            let mut report = report.clone();
-            report["task"] = task["task"].clone();
-            let told = world.report("w", report).await;
-            assert_eq!(told["recorded"], json!([task["task"]]), "{task}");
-        }
-    };
+    let tasks = world.tasks_until("w", 3).await;
     let handle = world.app.client().handle().clone();
-    let (stopped, ()) = tokio::join!(handle.stop(), report);
+    let told = reports.iter().map(|(id, report)| {
+        let task = tasks.iter().find(|task| task["instance"] == *id).unwrap();
+        let mut report = report.clone();
+        report["task"] = task["task"].clone();
+        report
+    });
+    let told: Vec<Value> = told.collect();
+    let body = json!({"protocol": 1, "session": "w", "reports": told});
+    let report = send(&world.router, "POST", REPORT, &body, None);
+    let both = async { tokio::join!(handle.stop(), report) };
+    let (stopped, _either_way) = world.app.wait_for("the end of the engine", both).await;
     stopped.unwrap();
-    assert!(world.app.history("one").await.contains("ActivityCompleted #2"));
-    // What fails when it was told to end is taken for cut short.
-    for id in ["two", "three"] {
-        assert_eq!(world.outcomes(id).await, [AttemptOutcome::Interrupted], "{id}");
+    world.restart().await;
+    for report in told {
+        let task = report["task"].clone();
+        let answer = world.report("w", report).await;
+        let all = [&answer["recorded"], &answer["over"]];
+        assert!(all.contains(&&json!([task])), "{answer}");
+    }
+    assert_eq!(world.result("one").await, 7);
+    for (id, outcome) in [("two", AttemptOutcome::Failed), ("three", AttemptOutcome::Interrupted)] {
+        assert_eq!(world.outcomes(id).await, [outcome], "{id}");
     }
 }
 

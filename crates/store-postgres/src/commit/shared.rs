@@ -121,7 +121,8 @@ fn claim(mut task: TaskRow, node: &str, now: Timestamp, claim_for: ClaimFor) -> 
     task.progress.to_end = claim_for == ClaimFor::End;
     task.progress.probing = claim_for == ClaimFor::Probe;
     task.deadline_at = None;
-    let token = fastrand::u64(1..);
+    // Remote workers know those of their attempts, and are not to guess others.
+    let token = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..)).max(1);
     task.claim = Some(Claim { node: node.to_string(), token, started_at: now });
     task
 }

@@ -169,7 +169,7 @@ async fn a_task_of_format_3_keeps_its_gate_under_the_new_name() {
     let due = store.due_tasks(Runnable::default(), LATER, 10).await.unwrap();
     assert_eq!(due.len(), 1);
     write(&store, [start(2)]).await;
-    assert_eq!(database.ask("SELECT format FROM resurgam.meta").await, "15");
+    assert_eq!(database.ask("SELECT format FROM resurgam.meta").await, "16");
 }
 
 #[test]

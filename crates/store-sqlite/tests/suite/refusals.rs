@@ -13,10 +13,10 @@ use rusqlite::Connection;
 async fn a_database_of_a_newer_version_is_refused() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 17, min_reader = 17, made_by = '3.4.5'";
+    let newer = "UPDATE meta SET format = 18, min_reader = 18, made_by = '3.4.5'";
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
-    unusable(&error, &["orders.db", "3.4.5", "format 17", "knows 16", "newer"]);
+    unusable(&error, &["orders.db", "3.4.5", "format 18", "knows 17", "newer"]);
     assert_eq!(folder.names(), ["orders.db"]);
 }
 
@@ -24,14 +24,14 @@ async fn a_database_of_a_newer_version_is_refused() {
 async fn a_newer_database_that_allows_us_is_opened() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 17, made_by = '3.4.5'; ALTER TABLE task ADD colour TEXT";
+    let newer = "UPDATE meta SET format = 18, made_by = '3.4.5'; ALTER TABLE task ADD colour TEXT";
     folder.sql().execute_batch(newer).unwrap();
     let store = folder.open();
     write(&store, [start(1)]).await;
     store.close().await;
     let format: i64 =
         folder.sql().query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 17);
+    assert_eq!(format, 18);
 }
 
 #[test]
@@ -178,7 +178,7 @@ async fn a_task_of_format_6_keeps_its_gate_under_the_new_name() {
     write(&store, [start(2)]).await;
     store.close().await;
     let format: i64 = old.query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 16);
+    assert_eq!(format, 17);
 }
 
 #[test]
@@ -273,6 +273,8 @@ async fn the_schema_is_complete_and_can_be_read_by_anybody() {
         "resurgam_login",
         "resurgam_policy_override",
         "resurgam_pressure",
+        "resurgam_remote_activity",
+        "resurgam_worker_session",
         "schedule",
         "tag",
         "task",

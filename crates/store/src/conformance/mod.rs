@@ -37,6 +37,7 @@ pub mod messages;
 pub mod owning;
 pub mod policies;
 pub mod pressure;
+pub mod remote;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
@@ -196,6 +197,8 @@ macro_rules! conformance_promises {
             audit::actions_of_all_instances_come_back_the_newest_first_and_page_by_page,
             graph_templates::a_graph_is_kept_replaced_and_deleted_by_its_name,
             graph_templates::graphs_are_listed_by_their_names,
+            remote::what_servers_hear_of_sessions_is_kept_apart_and_goes_when_it_is_old,
+            remote::activities_that_workers_offered_are_kept_until_they_are_old,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,
@@ -290,6 +293,7 @@ mod tests {
             ("pressure", include_str!("pressure.rs")),
             ("audit", include_str!("audit.rs")),
             ("graph_templates", include_str!("graph_templates.rs")),
+            ("remote", include_str!("remote.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
             ("schedules", include_str!("schedules.rs")),

@@ -450,6 +450,7 @@ fn progress() -> Progress {
         unregistered: true,
         lacks: Some("a key \"7\"".to_string()),
         to_end: true,
+        remote: true,
         paused: Some(Box::new(pause())),
         pause_asked: Some(Box::default()),
         stood_still_ms: u64::MAX,

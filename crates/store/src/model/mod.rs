@@ -54,6 +54,7 @@ mod inbox;
 mod inspect;
 mod instances;
 mod ownership;
+mod remote;
 mod retention;
 mod schedules;
 mod shard_set;

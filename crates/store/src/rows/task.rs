@@ -120,6 +120,10 @@ pub struct Progress {
     /// and none is lost with the node that claimed it.
     #[serde(skip_serializing_if = "is_false")]
     pub to_end: bool,
+    /// True when its attempts run in processes of somebody else and outlive the node that has
+    /// claimed them: whoever takes the shard over waits for the one that runs.
+    #[serde(skip_serializing_if = "is_false")]
+    pub remote: bool,
     /// Why it is paused, while it is: [`TaskRow::wake_at`] is [`TaskRow::NEVER`] then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Pause>>,

@@ -2,7 +2,7 @@
 //! this node holds are its own business (`attempt_result.rs`); of the others it reports
 //! (`remote_attempts.rs`).
 
-use resurgam_core::CallKey;
+use resurgam_core::{CallKey, Failure};
 use resurgam_store::rows::Heartbeat;
 use resurgam_store::{Step, TaskWrite};
 
@@ -36,6 +36,10 @@ impl Node {
             self.away_ended(key, end);
             return self.then(FollowUp::FillSlots);
         }
+        if self.memory.calls.attempt(key, token).is_some() && self.is_left_running(&end) {
+            self.leave_running(key);
+            return self.then(FollowUp::FillSlots);
+        }
         let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             tracing::debug!(call = %key, "a report was refused: the attempt is over");
             return;
@@ -55,6 +59,12 @@ impl Node {
         self.attempt_over(key, end.result);
     }
 
+    /// True when an attempt goes on without this process, which stops.
+    fn is_left_running(&self, end: &AttemptEnd) -> bool {
+        let is_left = end.result.as_ref().is_err_and(Failure::is_left_running);
+        is_left && self.stopping.is_some()
+    }
+
     /// A graceful stop cut an attempt short, or kept it from beginning.
     pub(crate) fn attempt_interrupted(
         &mut self,
@@ -69,6 +79,10 @@ impl Node {
         let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             return;
         };
+        if call.goes_on_elsewhere(began) {
+            // Whoever waits for it here did not let go of it in time.
+            return self.leave_running(key);
+        }
         call.is_cut_short();
         if !began {
             return self.hand_back(key);

@@ -206,6 +206,7 @@ impl Node {
     fn happen(&mut self, effect: Effect) {
         match effect {
             Effect::Begin(call) => self.begin_attempt(call),
+            Effect::Resume(call) => self.resume_attempt(call),
             Effect::Tell(call) => self.tell_attempt(call),
             Effect::GivenUp(call) => self.forget_call(call),
             Effect::Waiting(call) => self.task_waits(call),

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, EventKind, Failure, Payload, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
     ActionRequest, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner,
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, GateCount, GateWaiting,
-    GateWrite, InboxRow, LetterWrite, Result, ScheduleRecord, Step, StoredGates, Transacted,
+    GateWrite, InboxRow, LetterWrite, RemoteActivity, Report, Result, ScheduleRecord, Step,
+    StoredGates, Transacted,
 };
 
 use super::output::TransactionRequest;
@@ -108,7 +109,13 @@ pub enum Input {
     SchedulesDue { found: Result<DueSchedules> },
     /// What operators set for activities was read, what is stored of gates, and what other nodes
     /// counted there.
-    OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates, counts: Vec<GateCount> },
+    OverridesRead {
+        found: Vec<PolicyOverride>,
+        gates: StoredGates,
+        counts: Vec<GateCount>,
+        /// The activities that remote workers have offered.
+        offered: Vec<RemoteActivity>,
+    },
     /// It was read whether calls wait behind gates that bound what begins, in any shard.
     WaitingElsewhere { found: Vec<GateWaiting> },
     /// Calls were counted that gates hold back.
@@ -161,6 +168,8 @@ pub enum Request {
     Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
     /// Have something done to a call.
     Act { call: CallKey, request: Box<ActionRequest>, reply: Reply<()> },
+    /// Store what an attempt has to say that was heard here and is waited for elsewhere.
+    Report { run: RunKey, report: Box<Report>, reply: Reply<()> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Store what an operator sets for an activity, or removes.

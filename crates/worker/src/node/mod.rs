@@ -227,6 +227,11 @@ impl Node {
         }
     }
 
+    /// Makes the tokens of its claims of a secret, so that nobody guesses them.
+    pub fn keep_secret(&mut self, secret: [u8; 32]) {
+        self.random.keep_secret(secret);
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -423,7 +428,8 @@ impl Node {
             Input::Finished { uid, outcome } => self.finished(uid, &outcome),
             Input::SchedulesDue { found } => self.schedules_due(found),
             Input::SchedulesWaiting { found } => self.schedules_waiting(found),
-            Input::OverridesRead { found, gates, counts } => {
+            Input::OverridesRead { found, gates, counts, offered } => {
+                self.offers_read(&offered);
                 self.gates_read(&gates);
                 self.counts_read(counts);
                 self.overrides_read(found);

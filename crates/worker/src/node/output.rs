@@ -77,6 +77,8 @@ pub struct AttemptStart {
     /// The failure of the activity whose place this one has taken.
     pub fallback_of: Option<Failure>,
     pub limits: Limits,
+    /// A process before this one has begun it, and somebody may be running it.
+    pub resumed: bool,
 }
 
 /// What an attempt that has begun hears.
@@ -86,6 +88,10 @@ pub enum Order {
     Tell,
     /// It is to end within the grace period, and reports when it has.
     EndInGrace,
+    /// The process ends, which the attempt outlives: it is left to the next, or was never begun.
+    LetGo,
+    /// Another process has heard from it.
+    Alive,
     /// Nobody wants its result any more; it ends within the grace period.
     GiveUp,
     /// Nothing: it has reported that its time is up, and ends by itself.

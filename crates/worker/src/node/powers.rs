@@ -39,7 +39,11 @@ impl Node {
     /// What can be run here.
     pub(crate) fn runnable(&self) -> Runnable {
         let activities = Some(self.registry.activity_names());
-        let provides = Some(self.options.provides.clone());
+        let provides = match self.registry.provides() {
+            more if more.is_empty() => self.options.provides.clone(),
+            more => self.options.provides.iter().cloned().chain(more).collect(),
+        };
+        let provides = Some(provides);
         let queues = self.options.queues.clone();
         let gates = self.memory.slots.gates();
         let (gates, paused) = (gates.scope(), gates.paused());

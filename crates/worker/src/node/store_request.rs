@@ -81,8 +81,8 @@ pub enum StoreRequest {
     /// One schedule.
     Schedule(String),
     /// What operators set for activities, what is stored of gates, and what was counted there from
-    /// a time on.
-    PolicyOverrides { counted_from: Option<Timestamp> },
+    /// a time on; and which activities remote workers have offered, where somebody offers any.
+    PolicyOverrides { counted_from: Option<Timestamp>, offered: bool },
     /// Whether calls wait behind these gates, in any shard, and since when.
     WaitingElsewhere { gates: Arc<[String]>, now: Timestamp },
     /// How many calls gates hold back that are due by now.

@@ -15,9 +15,10 @@ use crate::{
     BulkRecord, CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter,
     Deleted, Deletion, DueSchedules, Error, EventPage, GateCount, GateWaiting, Gates,
     GraphTemplateRow, GraphTemplateWrite, GraphTemplates, Inbox, InboxRow, Inspect, LoginRow,
-    LoginWrite, PausedCall, PausedFilter, Pressure, PressureRange, PressureRow, Retain, RunCalls,
-    Runnable, ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, TokenRow,
-    TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
+    LoginWrite, PausedCall, PausedFilter, Pressure, PressureRange, PressureRow, RemoteActivity,
+    RemoteWorkers, RemoteWrite, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work,
+    WorkerSession, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -334,6 +335,23 @@ impl GraphTemplates for ModelStore {
 
     fn write_graph_template(&self, write: GraphTemplateWrite) -> Answer<'_, bool> {
         self.change(move |model, _| Ok(model.write_graph_template(write)))
+    }
+}
+
+impl RemoteWorkers for ModelStore {
+    fn worker_sessions(&self) -> Answer<'_, Vec<WorkerSession>> {
+        self.read(Model::worker_sessions)
+    }
+
+    fn remote_activities(&self) -> Answer<'_, Vec<RemoteActivity>> {
+        self.read(Model::remote_activities)
+    }
+
+    fn write_remote_workers(&self, write: RemoteWrite) -> Answer<'_, ()> {
+        self.change(move |model, _| {
+            model.write_remote_workers(write);
+            Ok(())
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
 use crate::{
     AuditRow, BulkRecord, DeadLetter, GateCount, GateRow, GraphTemplateRow, Hold, HoldKind,
-    LoginRow, PressureCounts, TokenRow,
+    LoginRow, PressureCounts, RemoteActivity, TokenRow, WorkerSession,
 };
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
@@ -53,6 +53,9 @@ pub(super) struct Tables {
     pub(super) graph_templates: Rows<String, GraphTemplateRow>,
     pub(super) pressure: Rows<PressureKey, PressureCounts>,
     pub(super) audit: Rows<(Timestamp, String), AuditRow>,
+    /// By session and server.
+    pub(super) worker_sessions: Rows<(String, String), WorkerSession>,
+    pub(super) remote_activities: Rows<String, RemoteActivity>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.

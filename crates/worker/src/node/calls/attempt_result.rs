@@ -61,19 +61,21 @@ impl Node {
     pub(crate) fn attempt_over(&mut self, key: CallKey, result: Result<Payload, Failure>) {
         let Some(call) = self.memory.calls.get(key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
+        // One that outlives this process was not told to end.
+        let stopped = stopped && !call.outlives_process();
         let at_most_once = call.is_at_most_once();
         // Before anything follows: the next call of the same run may want the slot.
         self.free_slot(key);
         let result = result.and_then(|result| fitting(result, self.options.max_payload));
         match result.map_err(Failure::bounded) {
             Ok(result) => self.attempt_succeeded(key, result),
+            Err(failure) if failure.is_never_begun() => self.was_never_begun(key),
             // It was told to stop and did: that is not its failure, unless the policy wants to know
             // for certain how it ended.
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
                 self.attempt_failed(key, Ended::Interrupted, self.now);
             }
             // It was in a process of somebody else, which has ended, or was lost.
-            Err(failure) if failure.is_never_begun() => self.was_never_begun(key),
             Err(failure) if failure.is_interrupted() => {
                 self.attempt_failed(key, Ended::Interrupted, self.now);
             }

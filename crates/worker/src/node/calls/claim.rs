@@ -120,6 +120,7 @@ impl Node {
                 unregistered,
                 lacks,
                 key_run: caller.key_run,
+                remote: definition.as_ref().is_some_and(|activity| activity.outlives),
                 undoes: call.compensates.is_some(),
                 ..Progress::default()
             },
@@ -158,6 +159,8 @@ impl Node {
         task.progress.first_started.get_or_insert(now);
         task.progress.unregistered = false;
         task.progress.lacks = None;
+        let activity = self.registry.activity(&task.name);
+        task.progress.remote = activity.is_some_and(|activity| activity.outlives);
         let standing = self.memory.slots.gates().standing(&task.gate);
         task.progress.probing = standing != Standing::Flowing;
         task.deadline_at = None;
@@ -284,6 +287,7 @@ impl Node {
             } else {
                 Limits::default()
             },
+            resumed: call.resumed,
         })));
     }
 }

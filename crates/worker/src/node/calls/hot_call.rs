@@ -27,6 +27,8 @@ pub(crate) struct HotCall {
     pub(super) slot: Option<Slot>,
     /// The driver was told to begin the attempt that it is claimed for.
     pub(super) begun: bool,
+    /// A process before this one has begun that attempt, which outlived it.
+    pub(super) resumed: bool,
     /// The workflow wants to hear no more of it, as soon as that is durable.
     pub(super) given_up: bool,
     /// The message that told how its attempt ended on another node.
@@ -58,6 +60,7 @@ impl HotCall {
             failure_log: FailureLog::default(),
             slot: None,
             begun: false,
+            resumed: false,
             given_up: false,
             report: None,
         }
@@ -108,6 +111,17 @@ impl HotCall {
         self.task.claim.is_some()
     }
 
+    /// True when the attempt that it is claimed for outlives this process.
+    pub(crate) fn outlives_process(&self) -> bool {
+        self.is_claimed() && self.task.progress.remote
+    }
+
+    /// True when somebody may run the attempt that it is claimed for although this process does
+    /// not, which began its code or did not.
+    pub(crate) fn goes_on_elsewhere(&self, began: bool) -> bool {
+        self.outlives_process() && (began || self.resumed)
+    }
+
     /// True when the workflow wants to hear no more of it.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up
@@ -131,6 +145,11 @@ impl HotCall {
     /// A message told how its attempt ended on another node.
     pub(crate) fn is_reported(&mut self, message: String) {
         self.report = Some(message);
+    }
+
+    /// What was told of its attempt is no end.
+    pub(crate) fn is_not_over(&mut self) {
+        self.report = None;
     }
 
     /// Nobody had what it takes: this is what it lacked.
@@ -166,7 +185,7 @@ impl HotCall {
     pub(crate) fn waits(&mut self, wake_at: Timestamp, now: Timestamp) {
         self.task.claim = None;
         self.task.progress.to_end = false;
-        self.begun = false;
+        (self.begun, self.resumed) = (false, false);
         self.task.wake_at = wake_at;
         if let Some(asked) = self.task.progress.pause_asked.take() {
             return self.pauses(*asked, now);
@@ -264,6 +283,7 @@ impl HotCall {
         // What the other one reported is not for this one.
         task.heartbeat = None;
         (task.progress.unregistered, task.progress.lacks) = (false, None);
+        task.progress.remote = false;
         self.follows(deciding);
         self.starts_over(now);
         self.task.progress.fallback = Some(Box::new(FellBack { activity, failure, since }));

@@ -81,7 +81,8 @@ impl Node {
         }
     }
 
-    /// Attempts that died with their node are recorded, counted apart and tried again.
+    /// Attempts that died with their node are recorded, counted apart and tried again. Those that
+    /// outlive it are waited for here.
     pub(crate) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>, has_more: bool) {
         let tasks = match found {
             Ok(tasks) => tasks,
@@ -105,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Takes tasks whose attempt is lost. False when there was none.
+    /// Takes tasks whose attempt is lost, or goes on without its node. False when there was none.
     pub(crate) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
         let now = self.now;
         self.memory.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
@@ -120,13 +121,18 @@ impl Node {
                 continue;
             }
             let token = task.claim.as_ref().map(|claim| claim.token);
-            let is_unrun = task.progress.to_end;
+            let (is_unrun, goes_on) = (task.progress.to_end, self.outlives_its_node(task));
+            if goes_on && self.stopping.is_some() {
+                // It is for the next process.
+                continue;
+            }
             match (self.keep_call(loaded), token) {
                 (Some(key), Some(token)) => {
                     self.memory.claims.lost.insert((key, token), now);
-                    match is_unrun {
-                        true => self.end_unrun(key),
-                        false => self.attempt_lost(key),
+                    match () {
+                        () if is_unrun => self.end_unrun(key),
+                        () if goes_on => self.take_claim_over(key),
+                        () => self.attempt_lost(key),
                     }
                 }
                 (Some(key), None) => self.task_waits(key),

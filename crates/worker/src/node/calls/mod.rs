@@ -15,6 +15,7 @@ pub(crate) mod lingering;
 pub(crate) mod load_tasks;
 pub(crate) mod outages;
 pub(crate) mod pressure;
+pub(crate) mod resuming;
 pub(crate) mod slots;
 pub(crate) mod task_read;
 pub(crate) mod timeouts;

@@ -235,6 +235,8 @@ impl Node {
     /// how others know that they may.
     fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
         let Some(call) = self.memory.calls.get_mut(key) else { return };
+        let activity = self.registry.activity(&call.task.name);
+        call.task.progress.remote = activity.is_some_and(|activity| activity.outlives);
         if call.task.progress.lacks.as_ref() == Some(&what) {
             self.leave_to_store(key);
             return;

@@ -2,11 +2,14 @@
 
 use resurgam_core::{CallKey, Payload, RunKey, Uid};
 use resurgam_store::rows::{ActionRequest, InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InstanceWrite, LetterState, LetterWrite, MessageWrite, Settled, Step};
+use resurgam_store::{
+    InstanceWrite, LetterState, LetterWrite, MessageWrite, Report, Reported, Settled, Step,
+};
 
 use crate::error::Error;
 use crate::handle::{Redrive, StartOptions, Started};
 use crate::node::Node;
+use crate::node::calls::attempt_result::fitting;
 use crate::node::follow_up::FollowUp;
 use crate::node::input::Request;
 use crate::node::message::now_due;
@@ -55,6 +58,7 @@ impl Node {
             Request::SetPolicy { row, reply } => self.set_override(*row, reply),
             Request::WriteGates { writes, reply } => self.write_gates(writes, reply),
             Request::Bulk { write, reply } => self.ask_for_bulk(*write, reply),
+            Request::Report { run, report, reply } => self.store_report(run, *report, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
                 self.memory.due.rescan(self.now);
@@ -81,6 +85,24 @@ impl Node {
             ..Step::default()
         };
         self.outbox.push(step, vec![Effect::Reply(reply), Effect::Reported(uid)]);
+    }
+
+    /// Stores what an attempt has to say, for the node that waits for it. Nobody wants to hear it
+    /// when the instance is closed.
+    fn store_report(&mut self, run: RunKey, mut report: Report, reply: Reply<()>) {
+        report.outcome = match report.outcome {
+            Reported::Completed(result) => match fitting(result, self.options.max_payload) {
+                Ok(result) => Reported::Completed(result),
+                Err(failure) => Reported::Failed(failure),
+            },
+            Reported::Failed(failure) => Reported::Failed(failure.bounded()),
+            other => other,
+        };
+        let id = report.id(run.run);
+        let body = StoredMessage::Report { run: run.run, report: Box::new(report) };
+        let messages = vec![MessageWrite::InsertIfOpen(now_due(run.uid, id, body))];
+        let step = Step { messages, ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reply(reply), Effect::Reported(run.uid)]);
     }
 
     /// Stores what somebody decided about a dead letter.

@@ -1,5 +1,6 @@
 //! Stopping: no new attempts, a grace period for those that run, the rest is interrupted and
-//! recorded. Nothing has to wait for a timeout on the next start.
+//! recorded. Nothing has to wait for a timeout on the next start. Attempts that processes of
+//! somebody else run are left running, for whoever works next.
 //!
 //! A store that takes nothing any more does not hold up the stop for ever: after another grace
 //! period it is as if the process had been killed, which loses nothing but counts what ran as lost.
@@ -24,9 +25,12 @@ impl Node {
         let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
         self.stopping.get_or_insert(stopping).replies.push(reply);
         let attempts = self.memory.calls.iter().chain(self.memory.reports.attempts());
-        let told: Vec<u64> = attempts.filter_map(HotCall::begun_token).collect();
-        for token in told {
-            self.outputs.push(Output::OrderAttempt { token, order: Order::Tell });
+        let order =
+            |call: &HotCall| if call.outlives_process() { Order::LetGo } else { Order::Tell };
+        let told: Vec<(u64, Order)> =
+            attempts.filter_map(|call| Some((call.begun_token()?, order(call)))).collect();
+        for (token, order) in told {
+            self.outputs.push(Output::OrderAttempt { token, order });
         }
         if self.is_shared && self.memory.shards.others_work() {
             // They take over at once; attempts that run have their grace period all the same.

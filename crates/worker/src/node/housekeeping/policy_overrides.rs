@@ -23,13 +23,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
-use resurgam_store::Step;
 use resurgam_store::rows::PolicyOverride;
+use resurgam_store::{RemoteActivity, Step};
 
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::follow_up::FollowUp;
+use crate::node::input::Request;
 use crate::node::powers::Role;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
@@ -104,7 +105,8 @@ impl Node {
             self.memory.overrides.next = None;
             let counted_from = self.counted_from();
             self.asks_for_gates();
-            self.ask_store(StoreRequest::PolicyOverrides { counted_from });
+            let offered = self.registry.finds_activities();
+            self.ask_store(StoreRequest::PolicyOverrides { counted_from, offered });
         }
     }
 
@@ -139,6 +141,17 @@ impl Node {
         if let Some((activity, after)) = next {
             self.memory.overrides.passing = true;
             self.ask_store(StoreRequest::WaitingCalls { activity, after });
+        }
+    }
+
+    /// Activities of remote workers are known by what is stored of them, before one has spoken.
+    pub(crate) fn offers_read(&mut self, offered: &[RemoteActivity]) {
+        let learns = |row: &&RemoteActivity| {
+            let RemoteActivity { name, offered_at, offer } = row;
+            self.registry.learns(name, *offered_at, offer)
+        };
+        if offered.iter().filter(learns).count() > 0 {
+            self.then(FollowUp::Request(Request::LookForWork));
         }
     }
 

@@ -77,16 +77,21 @@ impl Node {
     pub(crate) fn away_ended(&mut self, key: CallKey, end: AttemptEnd) {
         let AttemptEnd { result, lingers, heartbeat } = end;
         let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
+        if self.stopping.is_some() && result.as_ref().is_err_and(Failure::is_left_running) {
+            // It goes on without this process: the holder waits for it from now on.
+            return call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
+        }
         let stopped = self.stopping.is_some() && !call.task().progress.cancelled;
+        let stopped = stopped && !call.outlives_process();
         let fitting = |result| fitting(result, self.options.max_payload);
         let outcome = match result.and_then(fitting).map_err(Failure::bounded) {
             Ok(result) => Reported::Completed(result),
             // Whether its run wants to hear how it ends is for the holder of its shard to say.
             Err(failure) if lingers => Reported::TimeUp(failure),
+            Err(failure) if failure.is_never_begun() => Reported::NeverBegan,
             Err(failure) if stopped && was_interrupted(&failure, call.is_at_most_once()) => {
                 Reported::Interrupted
             }
-            Err(failure) if failure.is_never_begun() => Reported::NeverBegan,
             Err(failure) if failure.is_interrupted() => Reported::Interrupted,
             Err(failure) => Reported::Failed(failure),
         };
@@ -105,6 +110,9 @@ impl Node {
         heartbeat: Option<Heartbeat>,
     ) {
         let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
+        if call.goes_on_elsewhere(began) {
+            return call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
+        }
         let outcome = if began { Reported::Interrupted } else { Reported::NeverBegan };
         self.report(&mut call, outcome, heartbeat);
     }
@@ -182,6 +190,25 @@ impl Node {
         self.send_report(key.run, report);
     }
 
+    /// A claim of a node that is gone is this node's, and its attempt goes on: it is waited for.
+    pub(crate) fn resume_attempt(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.get(key) else { return };
+        if call.is_given_up() {
+            // That is about to be durable.
+            return self.free_slot(key);
+        }
+        if self.stopping.is_some() {
+            return self.leave_running(key);
+        }
+        let Some(activity) = self.registry.resumed(&call.task().name) else {
+            return self.attempt_lost(key);
+        };
+        self.wait_for_attempt(key, activity);
+        if !self.owns(key.run.uid) {
+            self.send_away(key);
+        }
+    }
+
     /// Asks whether the calls are still wanted whose attempts run for other nodes.
     pub(crate) fn wake_reports(&mut self) {
         let now = self.now;
@@ -232,7 +259,9 @@ impl Node {
             over.iter().filter_map(|key| self.memory.reports.away.remove(key)).collect::<Vec<_>>()
         {
             call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
-            self.order_attempt(&call, Order::GiveUp);
+            // Whoever runs an attempt that outlives this process hears of it when it speaks.
+            let order = if call.outlives_process() { Order::Cut } else { Order::GiveUp };
+            self.order_attempt(&call, order);
         }
         for (token, order) in told {
             self.outputs.push(Output::OrderAttempt { token, order });
@@ -447,8 +476,16 @@ impl Node {
             let newer = |call: &HotCall| call.task().attempt >= task.attempt;
             calls.get(key).is_some_and(|call| !call.has_token(token) && newer(call))
         };
+        let is_here =
+            self.memory.calls.get(key).is_some_and(|call| call.begun_token() == Some(token));
         let kept = task.filter(|task| is_its(task) && !is_over(&task.task));
-        let kept = kept.and_then(|task| self.keep_call(task));
+        let kept = match is_here {
+            true => kept.map(|_| key),
+            false => kept.and_then(|task| self.keep_call(task)),
+        };
+        if is_here && kept.is_some() && outcome != Reported::GoesOn {
+            self.is_over_here(key);
+        }
         match outcome {
             Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token),
             Reported::TimeUp(_) | Reported::GoesOn => {}
@@ -480,9 +517,33 @@ impl Node {
                 self.hand_back(key);
             }
             Reported::GoesOn => {
-                self.goes_on_elsewhere(key);
+                match is_here {
+                    true => self.goes_on_here(key),
+                    false => self.goes_on_elsewhere(key),
+                }
                 self.push_report_end(row.uid, row.id, vec![TaskWrite::Amend(task)]);
             }
+        }
+    }
+
+    /// An attempt that is waited for here has told another process how it ended.
+    fn is_over_here(&mut self, key: CallKey) {
+        self.free_slot(key);
+        if let Some(token) = self.memory.calls.get(key).and_then(HotCall::begun_token) {
+            self.outputs.push(Output::OrderAttempt { token, order: Order::Cut });
+        }
+        if let Some(call) = self.memory.calls.get_mut(key) {
+            call.is_cut_short();
+        }
+        self.then(FollowUp::FillSlots);
+    }
+
+    /// An attempt that is waited for here has told another process that it goes on.
+    fn goes_on_here(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
+        call.is_not_over();
+        if let Some(token) = call.begun_token() {
+            self.outputs.push(Output::OrderAttempt { token, order: Order::Alive });
         }
     }
 

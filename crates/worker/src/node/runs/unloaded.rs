@@ -297,7 +297,9 @@ impl Node {
     pub(crate) fn take_back(&mut self, effects: &[Effect]) {
         for effect in effects {
             match effect {
-                Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
+                Effect::Begin(call) | Effect::Resume(call) | Effect::Waiting(call) => {
+                    self.forget_call(*call);
+                }
                 Effect::Tell(call) => {
                     if let Some(call) = self.memory.calls.get_mut(*call) {
                         call.is_cancelled(false, false);

@@ -22,6 +22,8 @@ use crate::node::store_request::InstanceActions;
 pub(crate) enum Effect {
     /// An attempt begins.
     Begin(CallKey),
+    /// An attempt that outlived its process is waited for.
+    Resume(CallKey),
     /// A task waits for its time.
     Waiting(CallKey),
     /// A run waits for a timer.
@@ -105,7 +107,10 @@ impl Effect {
     /// The call that this effect makes or ends.
     pub(crate) fn call(&self) -> Option<CallKey> {
         match self {
-            Effect::Begin(call) | Effect::Waiting(call) | Effect::GivenUp(call) => Some(*call),
+            Effect::Begin(call)
+            | Effect::Resume(call)
+            | Effect::Waiting(call)
+            | Effect::GivenUp(call) => Some(*call),
             _ => None,
         }
     }
@@ -157,6 +162,7 @@ impl Effect {
                 Some(reply.with(Err(fate.map_or_else(not_done, |()| why))))
             }
             Effect::Begin(..)
+            | Effect::Resume(..)
             | Effect::Waiting(..)
             | Effect::TimerStarted(..)
             | Effect::NextTurn(..)
