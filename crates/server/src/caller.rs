@@ -54,6 +54,11 @@ impl Caller {
         }
     }
 
+    /// The name of the token that let whoever asks in; none where none was asked for.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// The name that is recorded: whom the request names, and the token that let it in.
     pub(crate) fn signs(&self, by: Option<String>) -> String {
         let by = by.filter(|by| !by.is_empty());

@@ -5,13 +5,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use resurgam::{InstanceCursor, InstanceFilter, RunFilter, RunKey, Seq, Status, Uid};
+use resurgam_graph::without_secrets;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Reply;
-use super::page::{cursor, length, page, place, time};
+use super::page::{behind, cursor, length, page, place, time};
 use crate::api::Api;
 use crate::extract::{Path, Query, uid};
 use crate::problem::Problem;
@@ -31,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list))
         .routes(routes!(describe))
         .routes(routes!(input))
+        .routes(routes!(argument))
         .routes(routes!(outcome))
         .routes(routes!(events))
         .routes(routes!(event))
@@ -54,6 +56,12 @@ struct ListQuery {
     activity: Option<String>,
     /// Only those whose last failure is of this type, or of one that descends from it.
     failure_type: Option<String>,
+    /// Only those whose last failure has this code.
+    failure_code: Option<String>,
+    /// Only those whose last failure was at that time or later.
+    failed_from: Option<String>,
+    /// Only those that were started on this queue.
+    queue: Option<String>,
     /// Only those whose id has this in it.
     text: Option<String>,
     /// Only those of which a call waits for its next attempt.
@@ -73,12 +81,23 @@ struct ListQuery {
     /// Where the page begins: the `cursor` of the page before it.
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// Where the list begins, whatever filter led there: behind the instance that was started at
+    /// that time and has this uid, as `MILLISECONDS-UID`.
+    #[serde(skip_serializing)]
+    after: Option<String>,
     /// How many there are on a page; 100 unless given, 500 at most.
     #[serde(skip_serializing)]
     limit: Option<usize>,
 }
 
 impl ListQuery {
+    /// Whether calls have to be looked at.
+    fn is_of_calls(&self) -> bool {
+        let names = [&self.activity, &self.failure_type, &self.failure_code];
+        let others = [&self.failed_from, &self.queue];
+        names.into_iter().chain(others).any(|name| name.is_some())
+    }
+
     fn statuses(&self) -> Result<Vec<Status>, Problem> {
         let names = self.status.as_deref().unwrap_or_default().split(',');
         let mut statuses = Vec::new();
@@ -97,7 +116,7 @@ impl ListQuery {
     /// The same, where calls are looked at.
     fn of_calls(&self, filter: InstanceFilter) -> Result<RunFilter, Problem> {
         if self.schedule.is_some() {
-            let detail = "schedule: it cannot be combined with activity and failure_type";
+            let detail = "schedule: it cannot be combined with what calls are asked about";
             return Err(Problem::invalid(detail));
         }
         Ok(RunFilter {
@@ -105,6 +124,9 @@ impl ListQuery {
             status: filter.status,
             activity: self.activity.clone(),
             failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            failed_since: time("failed_from", self.failed_from.as_deref())?,
+            queue: self.queue.clone(),
             retrying: filter.retrying,
             tag: filter.tag,
             started_since: filter.since,
@@ -127,7 +149,7 @@ impl ListQuery {
             tag: tag.transpose()?,
             schedule: self.schedule.clone(),
             since: time("from", self.from.as_deref())?,
-            after: place(self.cursor.as_deref(), self)?.or(to),
+            after: place(self.cursor.as_deref(), self)?.or(behind(self.after.as_deref())?).or(to),
             limit: length(self.limit)? + 1,
             ..InstanceFilter::default()
         })
@@ -137,8 +159,8 @@ impl ListQuery {
 /// Lists instances, the newest first
 ///
 /// An instance that changes its status meanwhile may be missed; none comes twice. With `activity`,
-/// `failure_type` and `text` a bounded number of instances is looked at for a page: it can be
-/// short, or have none, and not be the last.
+/// `failure_type`, `failure_code`, `failed_from`, `queue` and `text` a bounded number of instances
+/// is looked at for a page: it can be short, or have none, and not be the last.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
     responses((status = OK, body = Instances))
@@ -151,10 +173,9 @@ async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<I
         return Ok(Json(Instances { items, cursor: None, scanned: None }));
     }
     let length = filter.limit - 1;
-    let of_calls = query.activity.is_some() || query.failure_type.is_some();
-    match (of_calls, &query.text) {
+    match (query.is_of_calls(), &query.text) {
         (true, Some(_)) => {
-            let detail = "text: it cannot be combined with activity and failure_type";
+            let detail = "text: it cannot be combined with what calls are asked about";
             return Err(Problem::invalid(detail));
         }
         (true, None) => {
@@ -238,6 +259,20 @@ async fn describe(State(api): State<Api>, Path(name): Path<String>) -> Reply<Des
 async fn input(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
     let row = api.client.instance_of(uid(&name)?).row().await?;
     Ok(Json(started_with(&row.input)))
+}
+
+/// All of what an instance was started with, as it is stored but without secrets
+///
+/// Of a program or a graph that is the program or the graph with its inputs: what tells whether
+/// another start would be the same.
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/argument", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = serde_json::Value))
+)]
+async fn argument(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
+    let row = api.client.instance_of(uid(&name)?).row().await?;
+    Ok(Json(wire::value(&without_secrets(&row.input))))
 }
 
 /// The result of an instance, or its failure

@@ -30,6 +30,8 @@ pub(crate) struct Letter {
     failure: Json,
     /// The same for all calls that failed in the same way.
     fingerprint: String,
+    /// What these have in common.
+    error: String,
 }
 
 impl From<&DeadLetter> for Letter {
@@ -47,6 +49,7 @@ impl From<&DeadLetter> for Letter {
             attempts: letter.attempts,
             failure: json(&letter.failure),
             fingerprint: letter.fingerprint.clone(),
+            error: letter.error.clone(),
         }
     }
 }

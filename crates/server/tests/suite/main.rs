@@ -7,6 +7,7 @@ mod browser;
 mod dashboard;
 mod description;
 mod log;
+mod operating;
 mod reading;
 mod serving;
 mod support;
