@@ -6,15 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use resurgam::event::{ActivityCompleted, ActivityFailed, ActivityScheduled};
-use resurgam::{
-    AttemptOutcome, AttemptRow, Client, Event, EventKind, InstanceCursor, InstanceFilter, Seq,
-};
+use resurgam::{AttemptOutcome, AttemptRow, Event, EventKind, InstanceCursor, InstanceFilter, Seq};
 use resurgam_core::duration;
 use resurgam_core::retry::dialect::Dialect;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::source;
 use crate::policy::what_if::{Compared, Recorded, Tried, draw};
@@ -42,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
     limit: usize,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -54,7 +52,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let policy = source::load(&self.policy, Dialect::Canonical)?.policy;
-        let calls = self.db.look(async |client: &Client| Ok(self.recorded(client).await?)).await?;
+        let calls =
+            self.reach.look(async |operator: &Operator| Ok(self.recorded(operator).await?)).await?;
         if calls.is_empty() && !self.json && !self.svg {
             let note = format!("no call of {} was recorded since then\n", self.activity);
             return Ok(Output { stderr: note, ..Output::done(String::new()) });
@@ -68,8 +67,8 @@ impl Arguments {
     }
 
     /// The calls of the instances that were started lately.
-    async fn recorded(&self, client: &Client) -> resurgam::Result<Vec<Recorded>> {
-        let now = client.handle().now();
+    async fn recorded(&self, operator: &Operator) -> resurgam::Result<Vec<Recorded>> {
+        let now = operator.now();
         let since = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
         let since = now.as_millis().saturating_sub(since);
         let (mut calls, mut after, mut left) = (Vec::new(), None, self.limit);
@@ -81,13 +80,13 @@ impl Arguments {
                 limit,
                 ..InstanceFilter::default()
             };
-            let page = client.list(filter).await?;
+            let page = operator.list(filter).await?;
             for row in &page {
-                let events = client.events(&row.id).await?;
+                let events = operator.events(row.uid, None).await?;
                 if !events.iter().any(|event| self.is_call(event)) {
                     continue;
                 }
-                let ledger = client.attempts(&row.id).await?;
+                let ledger = operator.attempts(row.uid, None).await?;
                 calls.extend(self.calls(&events, &ledger, !row.status.is_closed()));
             }
             if page.len() < limit {
