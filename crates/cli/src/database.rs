@@ -14,7 +14,7 @@ pub(crate) const DB_VARIABLE: &str = "RESURGAM_DB";
 /// The database unless one is named.
 const USUAL: &str = "sqlite:resurgam.db";
 
-/// The option that all commands with a database have.
+/// The option of commands that need the database itself.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DbArgs {
     /// The database: FILE, sqlite:FILE or postgres://USER@HOST/NAME
@@ -26,6 +26,9 @@ pub(crate) struct DbArgs {
         default_value = USUAL
     )]
     db: String,
+    /// Not for these commands, which say so.
+    #[arg(long, value_name = "URL", hide = true)]
+    server: Option<String>,
 }
 
 /// A database.
@@ -37,10 +40,21 @@ pub(crate) enum Database {
 }
 
 impl DbArgs {
-    pub(crate) fn database(&self) -> Result<Database, Trouble> {
-        // A variable that is set to nothing is as good as not set.
-        let url = if self.db.is_empty() { USUAL } else { &self.db };
-        Database::parse(url)
+    /// The database that a command works on. `instead` is what to do where there is only a server.
+    pub(crate) fn database(&self, command: &str, instead: &str) -> Result<Database, Trouble> {
+        if self.server.is_some() {
+            let message = format!("--server: `resurgam {command}` needs the database itself");
+            return Err(Mistake::new(message).hint(format!("give --db, or {instead}")).into());
+        }
+        Database::named(&self.db)
+    }
+}
+
+impl Database {
+    /// The one of this address, or the usual one: a variable that is set to nothing is as good as
+    /// not set.
+    pub(crate) fn named(url: &str) -> Result<Self, Trouble> {
+        Database::parse(if url.is_empty() { USUAL } else { url })
     }
 
     /// Does something as a client of whoever works on the database, now or later. The database must
@@ -49,7 +63,7 @@ impl DbArgs {
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        closing(self.database()?.client().await?, work).await
+        closing(self.client().await?, work).await
     }
 
     /// Looks at a database, of which a copy will do, and warns when what is seen may be old.
@@ -57,11 +71,11 @@ impl DbArgs {
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let client = match self.database()? {
+        let client = match self {
             Database::Postgres(url) => {
-                Client::postgres_with(&url, PostgresOptions::default().looking_only()).await?
+                Client::postgres_with(url, PostgresOptions::default().looking_only()).await?
             }
-            file @ Database::Sqlite(_) => file.client().await?,
+            Database::Sqlite(_) => self.client().await?,
         };
         let look = async |client: &Client| {
             let answer = work(client).await?;
@@ -79,7 +93,7 @@ impl DbArgs {
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        closing(self.database()?.new_client().await?, work).await
+        closing(self.new_client().await?, work).await
     }
 }
 

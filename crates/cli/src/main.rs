@@ -16,6 +16,8 @@ mod limits;
 mod manual;
 #[cfg(unix)]
 mod moment;
+#[cfg(unix)]
+mod operator;
 mod output;
 mod policy;
 #[cfg(unix)]

@@ -132,6 +132,12 @@ impl CallHandle {
         self.act(Ok(Action::SetPolicy { policy: policy.into().to_stored() }))
     }
 
+    /// Does what a program asks for that has an action in its hands.
+    #[doc(hidden)]
+    pub fn does(&self, action: Action) -> Act {
+        self.act(Ok(action))
+    }
+
     fn act(&self, action: std::result::Result<Action, String>) -> Act {
         Act::new(self.client.clone(), On::Call(self.of.clone()), action)
     }

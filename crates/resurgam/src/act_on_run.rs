@@ -166,6 +166,12 @@ impl RunHandle {
         self.act(Action::Reset(Reset::to(to)))
     }
 
+    /// Does what a program asks for that has an action in its hands.
+    #[doc(hidden)]
+    pub fn does(&self, action: Action) -> Act {
+        self.act(action)
+    }
+
     pub(crate) fn act(&self, action: Action) -> Act {
         Act::new(self.client.clone(), On::Run(self.of.clone()), Ok(action))
     }

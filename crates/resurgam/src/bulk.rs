@@ -178,6 +178,12 @@ impl CallsHandle {
         self.act(Action::SetPolicy { policy: policy.into().to_stored() })
     }
 
+    /// Does what a program asks for that has an action in its hands.
+    #[doc(hidden)]
+    pub fn does(&self, action: Action) -> BulkAct {
+        self.act(action)
+    }
+
     fn act(&self, action: Action) -> BulkAct {
         BulkAct::new(&self.client, BulkTarget::Calls(self.filter.clone()), action)
     }
@@ -225,6 +231,12 @@ impl RunsHandle {
     /// another status.
     pub fn reset(&self, to: ResetTo) -> BulkAct {
         self.act(Action::Reset(Reset::to(to)))
+    }
+
+    /// Does what a program asks for that has an action in its hands.
+    #[doc(hidden)]
+    pub fn does(&self, action: Action) -> BulkAct {
+        self.act(action)
     }
 
     fn act(&self, action: Action) -> BulkAct {

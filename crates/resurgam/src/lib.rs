@@ -78,6 +78,8 @@ pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
     InstanceFilter, InstanceRow, Owner, Pause, PolicyOverride, RunPause, Status,
 };
+#[doc(hidden)]
+pub use resurgam_store::rows::{Progress, TaskRow};
 pub use resurgam_store::{
     CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, Hold, HoldKind,
     LetterState, MatchedCall, PausedCall, PausedFilter, Settled,

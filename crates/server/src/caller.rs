@@ -104,6 +104,11 @@ impl Caller {
         self.token.as_ref().map(|_| self.id.as_str())
     }
 
+    /// The name of the token that let whoever asks in; none where none was asked for.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// The name that is recorded: whom the request names, and the token that let it in.
     pub(crate) fn signs(&self, by: Option<String>) -> String {
         let by = by.filter(|by| !by.is_empty());

@@ -315,7 +315,9 @@ pub(crate) enum Verdict {
 }
 
 impl BulkJob {
-    pub(crate) fn new(id: String, target: BulkTarget, action: Action, now: Timestamp) -> Self {
+    /// A job of which nothing is done.
+    #[doc(hidden)]
+    pub fn new(id: String, target: BulkTarget, action: Action, now: Timestamp) -> Self {
         BulkJob {
             id,
             target,

@@ -63,6 +63,8 @@ enum Kind {
     Rejected,
     Transient,
     Mistake,
+    /// What another process said, with a code that says nothing more here.
+    Told(Code),
     Store(store::Error),
     Failed(Box<Failure>),
 }
@@ -185,6 +187,27 @@ impl Error {
         Error { kind: Kind::Mistake, attempted: what.to_string() }
     }
 
+    /// What another process answered with this code, in its words: the same error as there. For the
+    /// command line, which asks servers.
+    #[doc(hidden)]
+    pub fn told(code: Code, what: impl fmt::Display) -> Self {
+        let kind = match code {
+            Code::E1 => Kind::AlreadyExists,
+            Code::E2 => Kind::Unknown,
+            Code::E3 => Kind::Unregistered,
+            Code::E4 => Kind::Closed,
+            Code::E5 => Kind::Open,
+            Code::E6 => Kind::TooLarge,
+            Code::E7 => Kind::Full,
+            Code::E8 => Kind::Stopped,
+            Code::E9 => Kind::Invalid,
+            Code::E11 => Kind::Mistake,
+            Code::D1 => Kind::Transient,
+            code => Kind::Told(code),
+        };
+        Error { kind, attempted: what.to_string() }
+    }
+
     /// Trouble of the store.
     pub fn store(attempted: impl fmt::Display, error: store::Error) -> Self {
         Error { attempted: format!("{attempted}: {error}"), kind: Kind::Store(error) }
@@ -204,6 +227,7 @@ impl Error {
             Kind::Invalid | Kind::Rejected => Code::E9,
             Kind::Failed(_) => Code::E10,
             Kind::Mistake => Code::E11,
+            Kind::Told(code) => *code,
             Kind::Transient | Kind::Overtaken => Code::D1,
             Kind::Store(error) => error.code(),
         }
@@ -296,5 +320,23 @@ impl std::error::Error for Error {
             Kind::Store(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn what_another_process_told_is_the_same_error_here() {
+        for code in [Code::E1, Code::E2, Code::E4, Code::E5, Code::E9, Code::D1, Code::D8] {
+            let error = Error::told(code, "start order-1: no");
+            assert_eq!((error.code(), error.to_string().as_str()), (code, "start order-1: no"));
+        }
+        assert!(Error::told(Code::E1, "").is_already_exists());
+        assert!(Error::told(Code::D1, "").is_transient());
+        assert!(!Error::told(Code::D8, "").is_transient());
     }
 }

@@ -26,6 +26,7 @@ use super::mask::Mask;
 use super::output::{STDOUT, TooMuch};
 use super::process::{GroupId, Process};
 use crate::database::DB_VARIABLE;
+use crate::operator::TOKEN_VARIABLE;
 
 /// How long an action has to clean up behind itself after SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -182,7 +183,7 @@ impl Runner {
         pipe: &Pipe,
     ) -> io::Result<Command> {
         let mut command = self.launcher.command(file)?;
-        command.env_remove(KEY_VARIABLE).env_remove(DB_VARIABLE);
+        command.env_remove(KEY_VARIABLE).env_remove(DB_VARIABLE).env_remove(TOKEN_VARIABLE);
         command
             .env("RESURGAM_INSTANCE", ctx.instance())
             .env("RESURGAM_ACTIVITY", ctx.activity())
@@ -422,7 +423,7 @@ mod tests {
         );
         let command = command.unwrap();
         let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
-        for name in [KEY_VARIABLE, DB_VARIABLE] {
+        for name in [KEY_VARIABLE, DB_VARIABLE, TOKEN_VARIABLE] {
             assert!(removed.iter().any(|(removed, _)| *removed == name), "{name}");
         }
     }

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use resurgam::{Client, InstanceRow, Owner};
+use resurgam::{Client, Code, InstanceRow, Owner};
 
 use crate::exit::Exit;
 use crate::signals::Signals;
@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// Print a line for each thing that happens, without colours, in place of a live view
     #[arg(long)]
     plain: bool,
+    /// Not for this command, which says so.
+    #[arg(long, value_name = "URL", hide = true)]
+    server: Option<String>,
     /// How many times faster than life; for tests
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     speed: u32,
@@ -102,6 +105,12 @@ enum Watched {
 
 /// Runs the demo. The error is one of printing.
 pub(crate) fn run(args: &Args) -> io::Result<Exit> {
+    if args.server.is_some() {
+        let what =
+            "`resurgam demo` makes a database of its own and asks no server; leave out --server";
+        writeln!(anstream::stderr(), "{0}error:{0:#} {1} {what}", style::ERROR, Code::C1)?;
+        return Ok(Exit::BadInput);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let demo = async {
         match args.serve {

@@ -1,10 +1,11 @@
 //! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run, or to many.
 
-use resurgam::{Act, BulkAct, Client, ResetTo, RunHandle, RunsHandle, Seq, Timestamp};
+use resurgam::{Action, Reset, ResetTo, Seq, Timestamp};
 
 use super::bulk::Runs;
 use super::request::RequestArgs;
 use crate::form::Form;
+use crate::operator::{Many, On, Operator, Those};
 use crate::output::Output;
 use crate::trouble::Trouble;
 
@@ -80,7 +81,7 @@ impl To {
 
 impl RestartArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("restart", |run| run.restart(), |runs| runs.restart()).await
+        self.of.act("restart", Action::Restart).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -91,28 +92,8 @@ impl RestartArgs {
 impl ResetArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let ResetArgs { of, to, drop_signals, even_if_undone } = self;
-        let to = to.place();
-        let reset = |run: &RunHandle| {
-            let mut reset = run.reset(to.clone());
-            if drop_signals {
-                reset = reset.drop_signals();
-            }
-            if even_if_undone {
-                reset = reset.even_if_undone();
-            }
-            reset
-        };
-        let many = |runs: &RunsHandle| {
-            let mut reset = runs.reset(to.clone());
-            if drop_signals {
-                reset = reset.drop_signals();
-            }
-            if even_if_undone {
-                reset = reset.even_if_undone();
-            }
-            reset
-        };
-        of.act("reset", reset, many).await
+        let reset = Reset { drop_signals, even_if_undone, ..Reset::to(to.place()) };
+        of.act("reset", Action::Reset(reset)).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -133,16 +114,7 @@ struct Of {
 
 impl PauseArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let calls = self.calls;
-        let pause = |run: &RunHandle| match calls {
-            true => run.pause().calls(),
-            false => run.pause(),
-        };
-        let many = |runs: &RunsHandle| match calls {
-            true => runs.pause().calls(),
-            false => runs.pause(),
-        };
-        self.of.act("pause", pause, many).await
+        self.of.act("pause", Action::PauseRun { calls: self.calls }).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -152,7 +124,7 @@ impl PauseArgs {
 
 impl ResumeArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("resume", |run| run.resume(), |runs| runs.resume()).await
+        self.of.act("resume", Action::ResumeRun).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -162,21 +134,16 @@ impl ResumeArgs {
 
 impl Of {
     /// Does it to the instance that is named, or to all that options choose.
-    async fn act(
-        &self,
-        verb: &str,
-        one: impl Fn(&RunHandle) -> Act,
-        many: impl Fn(&RunsHandle) -> BulkAct,
-    ) -> Result<Output, Trouble> {
+    async fn act(&self, verb: &str, action: Action) -> Result<Output, Trouble> {
         // Before the database is opened, so that a mistake costs nothing.
         self.runs.chosen(verb, self.id.as_deref(), Timestamp::EPOCH)?;
         if let Some(id) = &self.id {
             let named = Form::default().with("id", id);
-            return self.request.act(verb, named, |client| one(&client.run(id))).await;
+            return self.request.act(verb, named, &On::Run(id.clone()), action).await;
         }
-        let chosen = |client: &Client| {
-            let filter = self.runs.chosen(verb, None, client.handle().now())?;
-            Ok(many(&client.runs(filter.unwrap_or_default())))
+        let chosen = |operator: &Operator| {
+            let filter = self.runs.chosen(verb, None, operator.now())?.unwrap_or_default();
+            Ok(Many { those: Those::Runs(filter), action: action.clone() })
         };
         self.request.act_on_many(self.runs.how(), chosen).await
     }

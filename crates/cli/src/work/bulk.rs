@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use resurgam::{
-    Action, BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client,
-    Refused, RunFilter, Status, Timestamp,
+    Action, BulkJob, BulkState, BulkTarget, CallFilter, CallStatus, Refused, RunFilter, Status,
+    Timestamp,
 };
 
 use resurgam_core::schedule::time_text;
 
-use super::groups::{self, name_of};
+use super::groups;
 use super::listing::{List, Listed};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::help;
 use crate::moment::{Moment, TimeArgs};
+use crate::operator::{Many, Operator, Pace, Preview, Reach, Who};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -51,7 +51,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -66,7 +66,7 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -83,7 +83,7 @@ pub(crate) struct StopArgs {
     #[arg(long)]
     by: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -211,6 +211,9 @@ pub(super) struct How {
     /// Change nothing; say how many there are, and list the first
     #[arg(long)]
     dry_run: bool,
+    /// Do nothing when it would be done to another number than this: the one of a --dry-run
+    #[arg(long, value_name = "N", conflicts_with = "dry_run")]
+    expect: Option<u64>,
     /// Do not wait until it is over
     #[arg(long)]
     no_wait: bool,
@@ -218,39 +221,33 @@ pub(super) struct How {
 
 impl How {
     pub(super) fn is_given(&self) -> bool {
-        let How { limit, spread, first, dry_run, no_wait } = self;
-        limit.is_some() || spread.is_some() || first.is_some() || *dry_run || *no_wait
+        let How { limit, spread, first, dry_run, expect, no_wait } = self;
+        let numbers = limit.is_some() || first.is_some() || expect.is_some();
+        numbers || spread.is_some() || *dry_run || *no_wait
+    }
+
+    fn pace(&self) -> Pace {
+        let How { limit, spread, first, expect, .. } = *self;
+        Pace { limit, spread: spread.unwrap_or_default(), first, expect }
     }
 
     /// Does it, or says what it would be done to.
     pub(super) async fn carry_out(
         &self,
-        client: &Client,
-        act: BulkAct,
+        operator: &Operator,
+        many: Many,
         who: Who<'_>,
         json: bool,
     ) -> Result<Output, Trouble> {
-        let mut act = act.spread(self.spread.unwrap_or_default());
-        act = self.limit.into_iter().fold(act, BulkAct::limit);
-        act = self.first.into_iter().fold(act, BulkAct::first);
-        act = who.by.into_iter().fold(act, |act, by| act.by(by));
-        act = who.reason.into_iter().fold(act, |act, reason| act.reason(reason));
         if self.dry_run {
-            return Ok(previewed(&act.dry_run().await?, json));
+            return Ok(previewed(operator.preview(many, self.pace()).await?, json));
         }
-        let job = act.start().await?;
+        let job = operator.begin(many, self.pace(), who).await?;
         match self.no_wait {
             true => Ok(told(&job, json)),
-            false => Ok(told(&followed(client, &job, json).await?, json)),
+            false => Ok(told(&followed(operator, &job, json).await?, json)),
         }
     }
-}
-
-/// Who does it, and why.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Who<'a> {
-    pub(super) by: Option<&'a str>,
-    pub(super) reason: Option<&'a str>,
 }
 
 impl Calls {
@@ -354,17 +351,30 @@ fn tag(text: &str) -> Result<(String, String), String> {
 
 /// Waits until a job is over, and says meanwhile how far it has come: with a bar where somebody
 /// looks, otherwise with a line now and then.
-async fn followed(client: &Client, job: &BulkJob, json: bool) -> Result<BulkJob, Trouble> {
-    let over = client.bulk_over(&job.id);
+async fn followed(operator: &Operator, job: &BulkJob, json: bool) -> Result<BulkJob, Trouble> {
+    let over = operator.bulk_over(&job.id);
     let mut over = std::pin::pin!(over);
     let (draws, mut drawn) = (std::io::stderr().is_terminal() && !json, false);
     let pace = if draws { PACE.0 } else { PACE.1 };
+    let mut is_told = false;
     let ended = loop {
         tokio::select! {
             ended = &mut over => break ended,
             () = tokio::time::sleep(pace) => {}
         }
-        let Some(job) = client.bulk_job(&job.id).await?.filter(|_| !json) else { continue };
+        let job = match operator.bulk_job(&job.id).await {
+            // It goes on without us, and so does who waits for it.
+            Err(error) if error.is_transient() => {
+                if !std::mem::replace(&mut is_told, true) {
+                    let noun = operator.noun();
+                    let what = format!("the {noun} does not answer; waiting for it: {error}");
+                    super::warn(&[what]);
+                }
+                continue;
+            }
+            found => found?,
+        };
+        let Some(job) = job.filter(|_| !json) else { continue };
         let text = match draws {
             true => format!("\r{}\x1b[K", bar(Progress::of(&job))),
             false => format!("{}: {}\n", job.id, Progress::of(&job)),
@@ -449,35 +459,21 @@ fn told(job: &BulkJob, json: bool) -> Output {
 }
 
 /// What it would be done to.
-fn previewed(preview: &BulkPreview, json: bool) -> Output {
-    let calls = preview.calls.iter().map(|matched| {
-        let (task, id) = (&matched.task, &matched.instance);
-        (name_of(task.call), format!("{id} {}#{}", task.name, task.call.seq))
-    });
-    let runs = preview.runs.iter().map(|row| (row.id.clone(), row.id.clone()));
-    let letters = preview.letters.iter().map(|letter| {
-        let name = format!("{} {}#{}", letter.instance, letter.activity, letter.call.seq);
-        (name_of(letter.call), name)
-    });
-    let listed: Vec<(String, String)> = calls.chain(runs).chain(letters).collect();
+fn previewed(preview: Preview, json: bool) -> Output {
+    let Preview { count, of, listed } = preview;
     if json {
         let names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
-        let form = Form::default().with("count", preview.count).with("first", names);
+        let form = Form::default().with("count", count).with("first", names);
         return Output::json(line(&form), Exit::Done);
     }
-    let what = match (&preview.calls[..], &preview.runs[..], &preview.letters[..]) {
-        ([_, ..], _, _) => " call",
-        (_, [_, ..], _) => " instance",
-        (_, _, [_, ..]) => " dead letter",
-        _ => "",
-    };
-    let plural = if preview.count == 1 || what.is_empty() { "" } else { "s" };
-    let mut text = format!("{}{what}{plural} would be changed\n", preview.count);
+    let what = of.map(|of| format!(" {of}")).unwrap_or_default();
+    let plural = if count == 1 || what.is_empty() { "" } else { "s" };
+    let mut text = format!("{count}{what}{plural} would be changed\n");
     for (_, name) in &listed {
         text += &printable(&format!("  {name}"));
         text.push('\n');
     }
-    let others = preview.count.saturating_sub(listed.len() as u64);
+    let others = count.saturating_sub(listed.len() as u64);
     if others > 0 {
         text += &format!("  and {others} others\n");
     }
@@ -592,16 +588,16 @@ impl Command {
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (self.limit as usize, "no actions on many");
-        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
-        let read = async |client: &Client, _, limit| {
+        let list = List { reach: &self.reach, limit, times: self.times, json: self.json, none };
+        let read = async |operator: &Operator, _, limit| {
             let after = match &self.after {
                 None => None,
-                Some(id) => match client.bulk_job(id).await? {
+                Some(id) => match operator.bulk_job(id).await? {
                     Some(job) => Some(job),
                     None => return Err(unknown("list those behind", id)),
                 },
             };
-            Ok(client.bulk_jobs(after.as_ref(), limit).await?)
+            Ok(operator.bulk_jobs(after.as_ref(), limit).await?)
         };
         list.page(read).await
     }
@@ -635,18 +631,18 @@ impl Listed for BulkJob {
 
 impl ShowArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let look = async |client: &Client| {
-            let Some(job) = client.bulk_job(&self.id).await? else {
+        let look = async |operator: &Operator| {
+            let Some(job) = operator.bulk_job(&self.id).await? else {
                 return Err(unknown("show", &self.id));
             };
             match self.wait {
-                true => followed(client, &job, self.json).await,
+                true => followed(operator, &job, self.json).await,
                 false => Ok(job),
             }
         };
         let job = match self.wait {
-            true => self.db.ask(look).await?,
-            false => self.db.look(look).await?,
+            true => self.reach.ask(look).await?,
+            false => self.reach.look(look).await?,
         };
         let mut output = told(&job, self.json);
         output.exit = Exit::Done;
@@ -670,13 +666,13 @@ impl ShowArgs {
 impl StopArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let by = self.by.clone().unwrap_or_else(resurgam::os_user);
-        let stop = async |client: &Client| {
-            if client.bulk_job(&self.id).await?.is_none() {
+        let stop = async |operator: &Operator| {
+            if operator.bulk_job(&self.id).await?.is_none() {
                 return Err(unknown("stop", &self.id));
             }
-            Ok(client.stop_bulk(&self.id, by).await?)
+            Ok(operator.stop_bulk(&self.id, &by).await?)
         };
-        let stopped = self.db.ask(stop).await?;
+        let stopped = self.reach.ask(stop).await?;
         let exit = if stopped { Exit::Done } else { Exit::BadInput };
         if self.json {
             let form = Form::default().with("id", &self.id).with("stopped", stopped);

@@ -1,9 +1,7 @@
 //! `resurgam call`: what operators do to an activity call, or to many.
 
 use clap::Subcommand;
-use resurgam::{
-    Act, BulkAct, CallHandle, CallKey, CallsHandle, Client, RunKey, Seq, Timestamp, Uid,
-};
+use resurgam::{Action, CallKey, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_core::retry::dialect::Dialect;
 use serde_json::Value;
 
@@ -11,6 +9,7 @@ use super::bulk::Calls;
 use super::request::RequestArgs;
 use crate::form::Form;
 use crate::help;
+use crate::operator::{Many, On, Operator, Those, failed};
 use crate::output::Output;
 use crate::policy::source;
 use crate::program::Text;
@@ -130,43 +129,16 @@ impl Command {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         match self {
             Command::Retry(RetryArgs { of, reset }) => {
-                let retry = |call: &CallHandle| match reset {
-                    true => call.retry().reset(),
-                    false => call.retry(),
-                };
-                let many = |calls: &CallsHandle| match reset {
-                    true => calls.retry().reset(),
-                    false => calls.retry(),
-                };
-                of.act("retry", retry, many).await
+                of.act("retry", Action::Retry { reset, due: None }).await
             }
             Command::Pause(PauseArgs { of, clock_runs }) => {
-                let pause = |call: &CallHandle| match clock_runs {
-                    true => call.pause().clock_runs(),
-                    false => call.pause(),
-                };
-                let many = |calls: &CallsHandle| match clock_runs {
-                    true => calls.pause().clock_runs(),
-                    false => calls.pause(),
-                };
-                of.act("pause", pause, many).await
+                of.act("pause", Action::Pause { clock_runs }).await
             }
             Command::Resume(ResumeArgs { of, reset }) => {
-                let resume = |call: &CallHandle| match reset {
-                    true => call.resume().reset(),
-                    false => call.resume(),
-                };
-                let many = |calls: &CallsHandle| match reset {
-                    true => calls.resume().reset(),
-                    false => calls.resume(),
-                };
-                of.act("resume", resume, many).await
+                of.act("resume", Action::Resume { reset, due: None }).await
             }
             Command::Complete(args) => args.run().await,
-            Command::Fail(FailArgs { of, message }) => {
-                let fail = |call: &CallHandle| call.fail(message.clone());
-                of.act("fail", fail, |calls| calls.fail(message.clone())).await
-            }
+            Command::Fail(FailArgs { of, message }) => of.act("fail", failed(&message)).await,
             Command::SetPolicy(args) => args.run().await,
         }
     }
@@ -189,63 +161,51 @@ impl CompleteArgs {
         let Text { place, json } = Text::given("--value", &self.value)?;
         let value: Value = serde_json::from_str(&json)
             .map_err(|error| Trouble::refused(format!("{place} is not JSON: {error}")))?;
+        let value = Payload::encode(&value)
+            .map_err(|error| Trouble::refused(format!("{place} has no JSON form: {error}")))?;
         let unchecked = self.unchecked;
-        let complete = |call: &CallHandle| match unchecked {
-            true => call.complete(&value).unchecked(),
-            false => call.complete(&value),
-        };
-        self.of.act("complete", complete).await
+        self.of.act("complete", Action::Complete { value, unchecked }).await
     }
 }
 
 impl SetPolicyArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let loaded = source::load(&self.policy, Dialect::Canonical)?;
-        let policy = loaded.policy.into_inner();
-        let set = |call: &CallHandle| call.set_policy(policy.clone());
-        self.of.act("set-policy", set, |calls| calls.set_policy(policy.clone())).await
+        let policy = loaded.policy.into_inner().to_stored();
+        self.of.act("set-policy", Action::SetPolicy { policy }).await
     }
 }
 
 impl OneOrMany {
     /// Does it to the call that is named, or to all that options choose.
-    async fn act(
-        self,
-        verb: &str,
-        one: impl Fn(&CallHandle) -> Act,
-        many: impl Fn(&CallsHandle) -> BulkAct,
-    ) -> Result<Output, Trouble> {
+    async fn act(self, verb: &str, action: Action) -> Result<Output, Trouble> {
         let OneOrMany { id, call, calls, request } = self;
         // Before the database is opened, so that a mistake costs nothing.
         calls.chosen(verb, id.as_deref(), Timestamp::EPOCH)?;
         if let Some(id) = id {
-            return Of { id, call, request }.act(verb, one).await;
+            return Of { id, call, request }.act(verb, action).await;
         }
-        let chosen = |client: &Client| {
-            let filter = calls.chosen(verb, None, client.handle().now())?;
-            Ok(many(&client.calls(filter.unwrap_or_default())))
+        let chosen = |operator: &Operator| {
+            let filter = calls.chosen(verb, None, operator.now())?.unwrap_or_default();
+            Ok(Many { those: Those::Calls(filter), action: action.clone() })
         };
         request.act_on_many(calls.how(), chosen).await
     }
 }
 
 impl Of {
-    async fn act(&self, verb: &str, act: impl Fn(&CallHandle) -> Act) -> Result<Output, Trouble> {
-        let key = match &self.call {
-            Some(_) => None,
-            None => Some(key(&self.id).ok_or_else(|| names_no_call(verb, &self.id))?),
-        };
-        let act = |client: &Client| match (key, &self.call) {
-            (Some(key), _) => act(&client.call_of(key)),
-            (None, call) => act(&client.call(&self.id, call.clone().unwrap_or_default())),
+    async fn act(&self, verb: &str, action: Action) -> Result<Output, Trouble> {
+        let on = match &self.call {
+            Some(call) => On::Call { id: self.id.clone(), call: call.clone() },
+            None => On::Key(key(&self.id).ok_or_else(|| names_no_call(verb, &self.id))?),
         };
         let named = Form::default().with("id", &self.id).with("call", &self.call);
-        self.request.act(verb, named, act).await
+        self.request.act(verb, named, &on, action).await
     }
 }
 
 /// A call by what identifies it for ever: `UID.RUN.SEQ`.
-pub(super) fn key(text: &str) -> Option<CallKey> {
+pub(crate) fn key(text: &str) -> Option<CallKey> {
     let mut parts = text.rsplitn(3, '.');
     let seq = Seq(parts.next()?.parse().ok()?);
     let run = parts.next()?.parse().ok()?;

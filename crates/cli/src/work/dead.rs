@@ -4,21 +4,20 @@ use std::fmt::Write;
 
 use clap::Subcommand;
 use resurgam::{
-    CallCursor, CallKey, Client, DeadLetter, DeadLetterFilter, LetterState, Payload, RunKey,
-    Timestamp,
+    Action, CallCursor, CallKey, DeadLetter, DeadLetterFilter, LetterState, Payload, RedriveCall,
+    RunKey, Seq, Timestamp,
 };
 use resurgam_core::duration::Human;
 use resurgam_graph::{NodeCall, without_secrets};
 
-use super::bulk::Who;
 use super::forms;
 use super::groups::{self, Chosen, Letters, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line, value};
 use crate::help;
 use crate::moment::TimeArgs;
+use crate::operator::{Again, Many, Operator, Reach, Those};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -53,7 +52,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -69,7 +68,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -97,7 +96,7 @@ pub(crate) struct RedriveArgs {
     #[arg(long)]
     new_key: bool,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -114,7 +113,7 @@ pub(crate) struct DiscardArgs {
     #[command(flatten)]
     letters: Letters,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -156,15 +155,16 @@ fn filter(which: &Which, letters: &Letters, now: Timestamp) -> DeadLetterFilter 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (self.pages.limit as usize, "no dead letters");
-        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        let list = List { reach: &self.reach, limit, times: self.times, json: self.json, none };
         let of = |now| {
             let filter = filter(&self.which, &self.letters, now);
             DeadLetterFilter { state: self.state, ..filter }
         };
-        let groups = async |client: &Client, now, _| Ok(client.dead_letter_groups(of(now)).await?);
-        let each = async |client: &Client, now, limit| {
+        let groups =
+            async |operator: &Operator, now, _| Ok(operator.dead_letter_groups(of(now)).await?);
+        let each = async |operator: &Operator, now, limit| {
             let page = DeadLetterFilter { after: self.pages.after, limit, ..of(now) };
-            Ok(client.dead_letters(page).await?)
+            Ok(operator.dead_letters(page).await?)
         };
         match self.pages.each {
             true => list.page(each).await,
@@ -183,11 +183,11 @@ impl ShowArgs {
 
     async fn one(self) -> Result<Output, Trouble> {
         let (id, call) = (&self.letter, self.call.as_deref());
-        let look = async |client: &Client| {
-            let key = letter_of(client, "show the dead letter of", (id, call)).await?;
-            Ok((client.dead_letter(key).await?, key, client.handle().now()))
+        let look = async |operator: &Operator| {
+            let key = letter_of(operator, "show the dead letter of", (id, call)).await?;
+            Ok((operator.dead_letter(key).await?, key, operator.now()))
         };
-        let (letter, key, now) = self.db.look(look).await?;
+        let (letter, key, now) = self.reach.look(look).await?;
         let Some(letter) = letter else {
             let message = format!("show {}: there is no dead letter of this call", name_of(key));
             let hint = "`resurgam dead list --each` lists those that are open";
@@ -205,12 +205,11 @@ impl ShowArgs {
             limit: 10,
             ..DeadLetterFilter::default()
         };
-        let look = async |client: &Client| {
-            let (now, found) =
-                (client.handle().now(), client.dead_letter_groups(of.clone()).await?);
-            Ok((found, client.dead_letters(of.clone()).await?, now))
+        let look = async |operator: &Operator| {
+            let (now, found) = (operator.now(), operator.dead_letter_groups(of.clone()).await?);
+            Ok((found, operator.dead_letters(of.clone()).await?, now))
         };
-        let (found, letters, now) = self.db.look(look).await?;
+        let (found, letters, now) = self.reach.look(look).await?;
         let Some(group) = found.first() else {
             let message = format!("show {}: no open letter has this fingerprint", self.letter);
             let hint = "`resurgam dead list` lists those that some have";
@@ -311,17 +310,17 @@ fn input(letter: &DeadLetter) -> Payload {
 /// run: that of the current run, or of one of the last ones before it. After a reset, the same
 /// place may be a call of another activity, which is not meant.
 async fn letter_of(
-    client: &Client,
+    operator: &Operator,
     verb: &str,
     (id, name): (&str, Option<&str>),
 ) -> Result<CallKey, Trouble> {
-    let key = groups::named(client, verb, id, name).await?;
+    let key = groups::named(operator, verb, id, name).await?;
     let Some(name) = name else { return Ok(key) };
     let activity = name.rsplit_once('#').map_or("", |(activity, _)| activity);
     let (earliest, mut other) = (key.run.run.saturating_sub(RUNS).max(1), None);
     for run in (earliest..=key.run.run).rev() {
         let of_run = RunKey { run, ..key.run }.call(key.seq);
-        match client.dead_letter(of_run).await? {
+        match operator.dead_letter(of_run).await? {
             Some(letter) if activity.is_empty() || letter.activity == activity => {
                 return Ok(of_run);
             }
@@ -353,48 +352,44 @@ fn form(letter: &DeadLetter) -> Form {
 
 impl RedriveArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let RedriveArgs { chosen, letters, as_new, new_key, db, json } = self;
-        let acted = async |client: &Client| {
-            let Who { by, reason } = chosen.who();
+        let RedriveArgs { chosen, letters, as_new, new_key, reach, json } = self;
+        let acted = async |operator: &Operator| {
             let Some(one) = chosen.one("redrive", Some(&letters))? else {
-                let now = client.handle().now();
-                let mut redrive = client.redrive_all(filter(&chosen.which, &letters, now));
-                redrive = if as_new { redrive.as_new() } else { redrive };
-                redrive = if new_key { redrive.new_key() } else { redrive };
-                return chosen.carry_out(client, redrive, json).await;
+                let those = Those::Letters(filter(&chosen.which, &letters, operator.now()));
+                let action = match as_new {
+                    true => Action::RedriveAsNew,
+                    false => {
+                        let (call, delay_ms) = (Seq::RUN, None);
+                        Action::Redrive(RedriveCall { call, new_key, delay_ms })
+                    }
+                };
+                return chosen.carry_out(operator, Many { those, action }, json).await;
             };
-            let mut redrive = client.redrive(letter_of(client, "redrive", one).await?);
-            redrive = if as_new { redrive.as_new() } else { redrive };
-            redrive = if new_key { redrive.new_key() } else { redrive };
-            redrive = by.into_iter().fold(redrive, |act, by| act.by(by));
-            redrive = reason.into_iter().fold(redrive, |act, reason| act.reason(reason));
-            redrive = chosen.request_id.iter().fold(redrive, |act, id| act.request_id(id));
-            Ok(groups::answered(&redrive.await?, json))
+            let call = letter_of(operator, "redrive", one).await?;
+            let again = Again { as_new, new_key };
+            Ok(groups::answered(&operator.redrive(call, again, chosen.who()).await?, json))
         };
-        db.ask(acted).await
+        reach.ask(acted).await
     }
 }
 
 impl DiscardArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let DiscardArgs { chosen, letters, db, json } = self;
-        let acted = async |client: &Client| {
-            let Who { by, reason } = chosen.who();
+        let DiscardArgs { chosen, letters, reach, json } = self;
+        let acted = async |operator: &Operator| {
             let Some(one) = chosen.one("discard", Some(&letters))? else {
-                let now = client.handle().now();
-                let discard = client.discard(filter(&chosen.which, &letters, now));
-                return chosen.carry_out(client, discard, json).await;
+                let those = Those::Letters(filter(&chosen.which, &letters, operator.now()));
+                let many = Many { those, action: Action::Discard };
+                return chosen.carry_out(operator, many, json).await;
             };
             if chosen.request_id.is_some() {
                 let message = "discard one letter: a request id is for many".to_string();
                 let hint = "leave it out: when it was discarded before, the answer says by whom";
                 return Err(Mistake::new(message).hint(hint).into());
             }
-            let mut discard = client.discard_one(letter_of(client, "discard", one).await?);
-            discard = by.into_iter().fold(discard, |act, by| act.by(by));
-            discard = reason.into_iter().fold(discard, |act, reason| act.reason(reason));
-            Ok(groups::answered(&discard.await?, json))
+            let call = letter_of(operator, "discard", one).await?;
+            Ok(groups::answered(&operator.discard(call, chosen.who()).await?, json))
         };
-        db.ask(acted).await
+        reach.ask(acted).await
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use resurgam::{Client, ClosedFilter, InstanceCursor, InstanceFilter, Status, Timestamp};
+use resurgam::{ClosedFilter, InstanceCursor, InstanceFilter, Status, Timestamp};
 use resurgam_core::duration;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -68,7 +68,7 @@ impl Args {
         match (&self.id, self.dry_run) {
             (Some(id), true) => self.look_at(id).await,
             (Some(id), false) => {
-                self.db.ask(async |client| Ok(client.delete(id).await?)).await?;
+                self.reach.ask(async |operator| Ok(operator.delete(id).await?)).await?;
                 Ok(self.told(1, &format!("{id} is deleted")))
             }
             (None, dry_run) => self.many(dry_run).await,
@@ -77,7 +77,7 @@ impl Args {
 
     /// Says whether one could be deleted.
     async fn look_at(&self, id: &str) -> Result<Output, Trouble> {
-        let look = async |client: &Client| match client.find(id).await? {
+        let look = async |operator: &Operator| match operator.find(id).await? {
             None => Err(resurgam::Error::no_instance(&format!("delete {id}")).into()),
             Some(row) if !row.status.is_closed() => {
                 let status = row.status.name();
@@ -86,7 +86,7 @@ impl Args {
             }
             Some(_) => Ok(()),
         };
-        self.db.look(look).await?;
+        self.reach.look(look).await?;
         Ok(self.told(1, &format!("{id} would be deleted")))
     }
 
@@ -102,7 +102,7 @@ impl Args {
             return Err(Mistake::new(message).hint(hint).into());
         }
         if dry_run {
-            let count = self.db.look(async |client| Ok(self.count(client).await?)).await?;
+            let count = self.reach.look(async |operator| Ok(self.count(operator).await?)).await?;
             return Ok(self.told(count, &format!("{} would be deleted", instances(count))));
         }
         let filter = ClosedFilter {
@@ -111,14 +111,14 @@ impl Args {
             workflow: self.workflow.clone(),
             tag: self.tag.clone(),
         };
-        let deleted = async |client: &Client| Ok(client.delete_closed(filter).await?);
-        let count = self.db.ask(deleted).await?;
+        let deleted = async |operator: &Operator| Ok(operator.delete_closed(filter).await?);
+        let count = self.reach.ask(deleted).await?;
         Ok(self.told(count, &format!("{} deleted", instances(count))))
     }
 
     /// How many would go, page by page.
-    async fn count(&self, client: &Client) -> resurgam::Result<u64> {
-        let now = client.handle().now();
+    async fn count(&self, operator: &Operator) -> resurgam::Result<u64> {
+        let now = operator.now();
         let closed_before = self.older_than.map(|time| now.saturating_sub(time));
         let is_old = |closed_at: Timestamp| closed_before.is_none_or(|before| closed_at < before);
         let closed = Status::ALL.into_iter().filter(|status| status.is_closed());
@@ -135,7 +135,7 @@ impl Args {
         };
         let mut count = 0;
         loop {
-            let rows = client.list(filter.clone()).await?;
+            let rows = operator.list(filter.clone()).await?;
             count += rows.iter().filter(|row| row.closed_at.is_some_and(is_old)).count() as u64;
             match rows.last() {
                 Some(last) if rows.len() == PAGE => filter.after = Some(InstanceCursor::of(last)),

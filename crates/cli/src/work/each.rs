@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use resurgam::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -19,6 +18,7 @@ use super::run::Wanted;
 use super::warn;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::Operator;
 use crate::output::Output;
 use crate::program::{Argument, Source, Text, Texts};
 use crate::signals::Signals;
@@ -101,7 +101,7 @@ impl Each {
     /// Starts what the lines say.
     pub(super) async fn start(
         self,
-        client: &Client,
+        operator: &Operator,
         from: Box<dyn BufRead + Send>,
     ) -> Result<Output, Trouble> {
         let mut signals = Signals::new()?;
@@ -124,7 +124,7 @@ impl Each {
                     match text.and_then(|text| self.wanted(&mut tally, number, &text)) {
                         Ok(None) => {}
                         Ok(Some(wanted)) => {
-                            starting.spawn(start(client.clone(), number, wanted));
+                            starting.spawn(start(operator.clone(), number, wanted));
                         }
                         Err(trouble) => self.take(&mut tally, number, Err(trouble))?,
                     }
@@ -252,18 +252,22 @@ impl Tally {
 
 /// Starts the instance of a line, or finds the one that was started so before. True when it was
 /// there.
-async fn start(client: Client, number: usize, wanted: Wanted) -> (usize, Result<bool, Trouble>) {
-    (number, start_or_find(&client, &wanted).await)
+async fn start(
+    operator: Operator,
+    number: usize,
+    wanted: Wanted,
+) -> (usize, Result<bool, Trouble>) {
+    (number, start_or_find(&operator, &wanted).await)
 }
 
-async fn start_or_find(client: &Client, wanted: &Wanted) -> Result<bool, Trouble> {
-    let error = match wanted.start(client).await {
+async fn start_or_find(operator: &Operator, wanted: &Wanted) -> Result<bool, Trouble> {
+    let error = match wanted.start(operator).await {
         Ok(()) => return Ok(false),
         Err(error) if error.is_already_exists() => error,
         Err(error) => return Err(error.into()),
     };
-    match client.find(&wanted.id).await? {
-        Some(row) => wanted.is_same(&row).map(|()| true),
+    match operator.find_whole(&wanted.id).await? {
+        Some(row) => wanted.is_same(operator, &row).map(|()| true),
         // It was deleted in between.
         None => Err(error.into()),
     }

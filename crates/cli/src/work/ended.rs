@@ -1,12 +1,13 @@
 //! How waiting for an instance ended, and what is printed about that.
 
-use resurgam::{AttemptRow, Client, InstanceRow, Outcome};
+use resurgam::{AttemptRow, InstanceRow, Outcome};
 use resurgam_core::{Event, EventKind, Failure};
 
 use super::screen::Screen;
 use super::{forms, wait};
 use crate::exit::Exit;
 use crate::form::{Form, line, readable, value};
+use crate::operator::Operator;
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::program::Kind;
@@ -33,7 +34,7 @@ impl Ended {
 
 /// What is printed in the end.
 pub(super) async fn output(
-    client: &Client,
+    operator: &Operator,
     id: &str,
     ended: Ended,
     screen: &Screen,
@@ -41,11 +42,13 @@ pub(super) async fn output(
 ) -> Result<Output, Trouble> {
     let found = match ended.is_early() {
         // Who was told to end waits for nothing any more.
-        true => match find(client, id, &ended).await {
+        true => match find(operator, id, &ended).await {
             Err(error) if error.is_transient() => Found::Code { gave_up: None },
             found => found?,
         },
-        false => wait::answered(screen, async || find(client, id, &ended).await).await?,
+        false => {
+            wait::answered(operator, screen, async || find(operator, id, &ended).await).await?
+        }
     };
     let (form, gave_up) = match &found {
         Found::Nothing if ended.is_early() => return Ok(not_begun(id, json)),
@@ -109,19 +112,20 @@ struct Graph {
     attempts: Vec<AttemptRow>,
 }
 
-async fn find(client: &Client, id: &str, ended: &Ended) -> resurgam::Result<Found> {
-    let Some(row) = client.find(id).await? else { return Ok(Found::Nothing) };
+async fn find(operator: &Operator, id: &str, ended: &Ended) -> resurgam::Result<Found> {
+    let Some(row) = operator.find(id).await? else { return Ok(Found::Nothing) };
     if Kind::of(&row.input) != Ok(Kind::Graph) {
         let gave_up = match ended {
             Ended::Closed(Outcome::Failed(failure)) => match attempted(failure) {
-                Some(failure) => activity_of(&client.events(id).await?, failure),
+                Some(failure) => activity_of(&operator.events(row.uid, None).await?, failure),
                 None => None,
             },
             _ => None,
         };
         return Ok(Found::Code { gave_up });
     }
-    let (events, attempts) = (client.events(id).await?, client.attempts(id).await?);
+    let (events, attempts) =
+        (operator.events(row.uid, None).await?, operator.attempts(row.uid, None).await?);
     Ok(Found::Graph(Box::new(Graph { row, events, attempts })))
 }
 

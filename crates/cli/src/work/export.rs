@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use resurgam::{Client, Error};
+use resurgam::Error;
 use resurgam_core::export::Export;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value; without --output that is the history
     #[arg(long)]
     pub(super) json: bool,
@@ -36,12 +36,11 @@ pub(crate) struct Args {
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let id = &self.id;
-        let read = async |client: &Client| {
-            let found = client.export_history(id).await?;
+        let read = async |operator: &Operator| {
+            let found = operator.export(id).await?;
             Ok(found.ok_or_else(|| Error::no_instance(&format!("export {id}")))?)
         };
-        let text = self.db.look(read).await?;
-        let mut export = Export::from_json(&text).map_err(Trouble::failed)?;
+        let mut export = self.reach.look(read).await?;
         if let Some(run) = self.run {
             let runs: Vec<String> = export.runs.iter().map(|one| one.run.to_string()).collect();
             export.runs.retain(|one| one.run == run);

@@ -105,7 +105,7 @@ pub(super) fn input(row: &InstanceRow) -> Box<RawValue> {
 }
 
 /// What an argument holds for people, without a program and without secrets.
-pub(super) fn started_with(argument: &Payload) -> Box<RawValue> {
+pub(crate) fn started_with(argument: &Payload) -> Box<RawValue> {
     #[derive(Deserialize, Serialize)]
     struct Started {
         inputs: Box<RawValue>,

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use resurgam::gate::Gate;
-use resurgam::{Acted, Client, GateAct, GateStatus, Hold, Timestamp};
+use resurgam::{Acted, GateStatus, Hold, HoldKind, Timestamp};
 use resurgam_core::duration;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::help;
 use crate::moment::TimeArgs;
+use crate::operator::{OnGate, Operator, Reach, Who};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::{FAINT, STRONG};
@@ -125,7 +125,7 @@ struct LookArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -168,20 +168,20 @@ impl Command {
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
             Command::Shut(ShutArgs { key, time, by }) => {
-                by.act("shut", &key, |client| time.of(client.shut_gate(&key))).await
+                by.act("shut", &key, OnGate::Shut(key.clone(), time.lasting)).await
             }
             Command::Open(OpenArgs { key, time, by }) => {
-                by.act("open", &key, |client| time.of(client.open_gate(&key))).await
+                by.act("open", &key, OnGate::Open(key.clone(), time.lasting)).await
             }
             Command::Auto(AutoArgs { key, by }) => {
-                by.act("auto", &key, |client| client.auto_gate(&key)).await
+                by.act("auto", &key, OnGate::Auto(key.clone())).await
             }
             Command::Set(SetArgs { key, settings, by }) => {
-                let settings = read_settings(&settings)?;
-                by.act("set", &key, |client| client.set_gate(&key, settings)).await
+                let settings = Box::new(read_settings(&settings)?);
+                by.act("set", &key, OnGate::Set(key.clone(), settings)).await
             }
             Command::Unset(UnsetArgs { key, by }) => {
-                by.act("unset", &key, |client| client.unset_gate(&key)).await
+                by.act("unset", &key, OnGate::Unset(key.clone())).await
             }
         }
     }
@@ -204,10 +204,10 @@ impl ActivityCommand {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         match self {
             ActivityCommand::Pause(KindArgs { name, by }) => {
-                by.act("pause", &name, |client| client.pause_activity(&name)).await
+                by.act("pause", &name, OnGate::Pause(HoldKind::Activity, name.clone())).await
             }
             ActivityCommand::Resume(KindArgs { name, by }) => {
-                by.act("resume", &name, |client| client.resume_activity(&name)).await
+                by.act("resume", &name, OnGate::Resume(HoldKind::Activity, name.clone())).await
             }
         }
     }
@@ -223,10 +223,10 @@ impl QueueCommand {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         match self {
             QueueCommand::Pause(KindArgs { name, by }) => {
-                by.act("pause", &name, |client| client.pause_queue(&name)).await
+                by.act("pause", &name, OnGate::Pause(HoldKind::Queue, name.clone())).await
             }
             QueueCommand::Resume(KindArgs { name, by }) => {
-                by.act("resume", &name, |client| client.resume_queue(&name)).await
+                by.act("resume", &name, OnGate::Resume(HoldKind::Queue, name.clone())).await
             }
         }
     }
@@ -238,33 +238,15 @@ impl QueueCommand {
     }
 }
 
-impl ForArgs {
-    fn of(&self, act: GateAct) -> GateAct {
-        match self.lasting {
-            Some(time) => act.lasting(time),
-            None => act,
-        }
-    }
-}
-
 impl ByArgs {
-    async fn act(
-        &self,
-        verb: &str,
-        name: &str,
-        act: impl FnOnce(&Client) -> GateAct,
-    ) -> Result<Output, Trouble> {
-        let act = async |client: &Client| {
-            let mut act = act(client);
-            if let Some(by) = &self.by {
-                act = act.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                act = act.reason(reason);
-            }
-            Ok(act.await?)
-        };
-        let acted = self.db.ask(act).await?;
+    /// Who asks for it, and why.
+    pub(super) fn who(&self) -> Who<'_> {
+        Who { by: self.by.as_deref(), reason: self.reason.as_deref(), request_id: None }
+    }
+
+    async fn act(&self, verb: &str, name: &str, does: OnGate) -> Result<Output, Trouble> {
+        let act = async |operator: &Operator| Ok(operator.on_gate(does, self.who()).await?);
+        let acted = self.reach.ask(act).await?;
         if !self.json {
             return Ok(Output::done(printable(&acted.to_string()) + "\n"));
         }
@@ -280,10 +262,11 @@ impl ByArgs {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let read = async |client: &Client| {
-            Ok((client.gates().await?, client.holds().await?, client.handle().now()))
+        let read = async |operator: &Operator| {
+            let (gates, holds) = operator.gates().await?;
+            Ok((gates, holds, operator.now()))
         };
-        let (gates, holds, now) = self.look.db.look(read).await?;
+        let (gates, holds, now) = self.look.reach.look(read).await?;
         if self.look.json {
             let gates: Vec<Form> = gates.iter().map(|gate| form(gate, now)).collect();
             let holds: Vec<Form> = holds.iter().map(hold_form).collect();
@@ -316,8 +299,8 @@ impl ListArgs {
 impl ShowArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let read =
-            async |client: &Client| Ok((client.gate(&self.key).await?, client.handle().now()));
-        let (gate, now) = self.look.db.look(read).await?;
+            async |operator: &Operator| Ok((operator.gate(&self.key).await?, operator.now()));
+        let (gate, now) = self.look.reach.look(read).await?;
         let Some(gate) = gate else {
             let key = printable(&self.key);
             let text = format!("gate {key} flows: nothing is stored of it, and no call waits\n");

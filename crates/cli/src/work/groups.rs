@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use resurgam::{
-    Acted, BulkAct, CallCursor, CallGroup, CallKey, Client, DeadLetterFilter, RunKey, Seq,
-    Timestamp,
-};
+use resurgam::{Acted, CallCursor, CallGroup, CallKey, DeadLetterFilter, RunKey, Seq, Timestamp};
 use resurgam_core::duration;
 
-use super::bulk::{How, Who};
+use super::bulk::How;
 use super::call;
 use super::listing::{self, Listed};
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::moment::{Moment, TimeArgs};
+use crate::operator::{Many, Operator, Who};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -132,18 +130,21 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Who does it, and why.
     pub(super) fn who(&self) -> Who<'_> {
-        Who { by: self.by.as_deref(), reason: self.reason.as_deref() }
+        Who {
+            by: self.by.as_deref(),
+            reason: self.reason.as_deref(),
+            request_id: self.request_id.as_deref(),
+        }
     }
 
     /// Does it to all that are chosen, or says what it would be done to.
     pub(super) async fn carry_out(
         &self,
-        client: &Client,
-        act: BulkAct,
+        operator: &Operator,
+        many: Many,
         json: bool,
     ) -> Result<Output, Trouble> {
-        let act = self.request_id.iter().fold(act, |act, id| act.request_id(id));
-        self.how.carry_out(client, act, self.who(), json).await
+        self.how.carry_out(operator, many, self.who(), json).await
     }
 
     /// The names of the one that is named: its instance, or what identifies it for ever, and its
@@ -180,7 +181,7 @@ impl Chosen {
 
 /// A call by its instance and its name in histories, or by what identifies it for ever.
 pub(super) async fn named(
-    client: &Client,
+    operator: &Operator,
     verb: &str,
     id: &str,
     call: Option<&str>,
@@ -190,7 +191,7 @@ pub(super) async fn named(
     }
     let seq = call.and_then(|call| call.rsplit('#').next()?.parse().ok());
     let seq = seq.ok_or_else(|| names_no_call(verb, id, call))?;
-    let Some(row) = client.find(id).await? else {
+    let Some(row) = operator.find(id).await? else {
         let message =
             format!("{verb} {} of {id}: there is no instance of this id", call.unwrap_or(""));
         let hint = "it may be deleted; write UID.RUN.SEQ in its place, as `list --each` prints it";
@@ -223,7 +224,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// A call as the command line takes it.
-pub(super) fn name_of(call: CallKey) -> String {
+pub(crate) fn name_of(call: CallKey) -> String {
     format!("{}.{}.{}", call.run.uid, call.run.run, call.seq)
 }
 

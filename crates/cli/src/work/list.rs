@@ -1,13 +1,13 @@
 //! `resurgam list`: instances, the newest first.
 
-use resurgam::{Client, InstanceCursor, InstanceRow, RunFilter, Status, Timestamp};
+use resurgam::{InstanceCursor, InstanceRow, RunFilter, Status, Timestamp};
 
 use super::bulk::Such;
 use super::forms;
 use super::listing::{List, Listed};
-use crate::database::DbArgs;
 use crate::form::Form;
 use crate::moment::{Moment, TimeArgs};
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::Trouble;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -63,8 +63,8 @@ fn cursor(text: &str) -> Result<InstanceCursor, String> {
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (self.limit as usize, "no instances");
-        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
-        let read = async |client: &Client, now: Timestamp, limit| {
+        let list = List { reach: &self.reach, limit, times: self.times, json: self.json, none };
+        let read = async |operator: &Operator, now: Timestamp, limit| {
             let filter = RunFilter {
                 status: self.status.clone(),
                 workflow: self.workflow.clone(),
@@ -72,8 +72,8 @@ impl Args {
                 started_since: self.since.map(|since| since.before(now)),
                 ..RunFilter::default()
             };
-            let runs = client.runs(self.such.narrows(filter, now));
-            Ok(runs.list(self.after, limit).await?)
+            let filter = self.such.narrows(filter, now);
+            Ok(operator.runs(filter, self.after, limit).await?)
         };
         list.page(read).await
     }

@@ -1,12 +1,12 @@
 //! Lists: one row for each thing, for people or for programs, page by page.
 
 use comfy_table::{CellAlignment, Table, presets};
-use resurgam::{Client, Timestamp};
+use resurgam::Timestamp;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::moment::TimeArgs;
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::trouble::Trouble;
 
@@ -33,7 +33,7 @@ pub(super) trait Listed {
 /// How a list is asked for.
 #[derive(Debug)]
 pub(super) struct List<'a> {
-    pub(super) db: &'a DbArgs,
+    pub(super) reach: &'a Reach,
     /// At most so many.
     pub(super) limit: usize,
     pub(super) times: TimeArgs,
@@ -47,14 +47,14 @@ impl List<'_> {
     /// than are listed, which tells whether there are more.
     pub(super) async fn page<T: Listed>(
         &self,
-        read: impl AsyncFnOnce(&Client, Timestamp, usize) -> Result<Vec<T>, Trouble>,
+        read: impl AsyncFnOnce(&Operator, Timestamp, usize) -> Result<Vec<T>, Trouble>,
     ) -> Result<Output, Trouble> {
         let most = self.limit.saturating_add(1);
-        let look = async |client: &Client| {
-            let now = client.handle().now();
-            Ok((read(client, now, most).await?, now))
+        let look = async |operator: &Operator| {
+            let now = operator.now();
+            Ok((read(operator, now, most).await?, now))
         };
-        let (mut found, now) = self.db.look(look).await?;
+        let (mut found, now) = self.reach.look(look).await?;
         let has_more = found.len() > self.limit;
         found.truncate(self.limit);
         if self.json {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use resurgam::{
-    ActionRow, AttemptRow, Client, Description, Error, Pause, PendingCall, RunPause, Status,
-    Timestamp, WaitsFor,
+    ActionRow, AttemptRow, Description, Error, Pause, PendingCall, RunPause, Status, Timestamp,
+    WaitsFor,
 };
 use resurgam_core::Event;
 use resurgam_core::history::Times;
@@ -12,10 +12,10 @@ use resurgam_core::retry::Idempotency;
 
 use super::forms;
 use super::screen::{number, trouble};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line, readable};
 use crate::moment::{TimeArgs, tenths};
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::{FAINT, STRONG, WARNING};
@@ -67,30 +67,29 @@ struct Of {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
 }
 
 impl Of {
     /// Looks at the instance, which must be there, and reads more about it.
     async fn read<T>(
         &self,
-        more: impl AsyncFnOnce(&Client, &Description) -> resurgam::Result<T>,
+        more: impl AsyncFnOnce(&Operator, &Description) -> resurgam::Result<T>,
     ) -> Result<(Description, T), Trouble> {
-        let read = async |client: &Client| {
-            let found = client.describe(&self.id).await?;
+        let read = async |operator: &Operator| {
+            let found = operator.describe(&self.id).await?;
             let found = found.ok_or_else(|| Error::no_instance(&format!("look at {}", self.id)))?;
-            let more = more(client, &found).await?;
+            let more = more(operator, &found).await?;
             Ok((found, more))
         };
-        self.db.look(read).await
+        self.reach.look(read).await
     }
 }
 
 impl ShowArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let read = async |client: &Client, _: &_| {
-            Ok((client.handle().now(), client.owner().await?.is_some()))
-        };
+        let read =
+            async |operator: &Operator, _: &_| Ok((operator.now(), operator.has_worker().await?));
         let (found, (now, has_worker)) = self.of.read(read).await?;
         Ok(match self.json {
             true => Output::json(line(&forms::described(&found)), Exit::Done),
@@ -308,14 +307,14 @@ fn how_to_provide(what: &str) -> &'static str {
 
 impl HistoryArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let read = async |client: &Client, found: &Description| {
-            let instance = client.instance_of(found.instance.uid);
-            let events = instance.events(self.run).await?;
+        let read = async |operator: &Operator, found: &Description| {
+            let uid = found.instance.uid;
+            let events = operator.events(uid, self.run).await?;
             let attempts = match self.attempts || !self.json {
-                true => instance.attempts(self.run).await?,
+                true => operator.attempts(uid, self.run).await?,
                 false => Vec::new(),
             };
-            let actions = instance.actions(self.run).await?;
+            let actions = operator.actions(uid, self.run).await?;
             Ok((events, attempts, actions))
         };
         let (_, (events, attempts, actions)) = self.of.read(read).await?;
@@ -353,8 +352,9 @@ fn merged(events: &[Event], attempts: &[AttemptRow], actions: &[ActionRow]) -> V
 
 impl AttemptsArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let read =
-            async |client: &Client, found: &Description| client.attempts(&found.instance.id).await;
+        let read = async |operator: &Operator, found: &Description| {
+            operator.attempts(found.instance.uid, None).await
+        };
         let (found, rows) = self.of.read(read).await?;
         if self.json {
             let list: Vec<Form> = rows.iter().map(forms::attempt).collect();

@@ -35,6 +35,11 @@ mod watch;
 mod what_if;
 mod worker;
 
+pub(crate) use call::key as call_key;
+#[cfg(test)]
+pub(crate) use forms::started_with;
+pub(crate) use groups::name_of;
+
 use std::io;
 
 use clap::Subcommand;

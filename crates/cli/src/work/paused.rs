@@ -2,18 +2,17 @@
 
 use clap::Subcommand;
 use resurgam::{
-    Acted, ActionAnswer, CallCursor, Client, PausedCall, PausedFilter, PendingCall, Seq, Timestamp,
+    Acted, Action, ActionAnswer, CallCursor, PausedCall, PausedFilter, PendingCall, Seq, Timestamp,
 };
 
-use super::bulk::Who;
 use super::call;
 use super::groups::{self, Chosen, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::help;
 use crate::moment::TimeArgs;
+use crate::operator::{Many, On, Operator, Reach, Those, failed};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
@@ -40,7 +39,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -54,7 +53,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -69,7 +68,7 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -84,7 +83,7 @@ pub(crate) struct FailArgs {
     #[arg(long)]
     message: String,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -95,11 +94,11 @@ impl Command {
         match self {
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
-            Command::Resume(ResumeArgs { chosen, db, json }) => {
-                act(&chosen, &db, json, "resume", None).await
+            Command::Resume(ResumeArgs { chosen, reach, json }) => {
+                act(&chosen, &reach, json, "resume", None).await
             }
-            Command::Fail(FailArgs { chosen, message, db, json }) => {
-                act(&chosen, &db, json, "fail", Some(message)).await
+            Command::Fail(FailArgs { chosen, message, reach, json }) => {
+                act(&chosen, &reach, json, "fail", Some(message)).await
             }
         }
     }
@@ -126,14 +125,14 @@ fn filter(which: &Which, now: Timestamp) -> PausedFilter {
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (self.pages.limit as usize, "no paused calls");
-        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
-        let groups = async |client: &Client, now, _| {
-            Ok(client.paused_groups(filter(&self.which, now)).await?)
+        let list = List { reach: &self.reach, limit, times: self.times, json: self.json, none };
+        let groups = async |operator: &Operator, now, _| {
+            Ok(operator.paused_groups(filter(&self.which, now)).await?)
         };
-        let each = async |client: &Client, now, limit| {
+        let each = async |operator: &Operator, now, limit| {
             let after = self.pages.after;
             let page = PausedFilter { after, limit, ..filter(&self.which, now) };
-            Ok(client.paused_calls(page).await?)
+            Ok(operator.paused_calls(page).await?)
         };
         match self.pages.each {
             true => list.page(each).await,
@@ -149,11 +148,11 @@ impl ShowArgs {
             limit: 10,
             ..PausedFilter::default()
         };
-        let look = async |client: &Client| {
-            let (now, group) = (client.handle().now(), client.paused_groups(of.clone()).await?);
-            Ok((group, client.paused_calls(of.clone()).await?, now))
+        let look = async |operator: &Operator| {
+            let (now, group) = (operator.now(), operator.paused_groups(of.clone()).await?);
+            Ok((group, operator.paused_calls(of.clone()).await?, now))
         };
-        let (found, calls, now) = self.db.look(look).await?;
+        let (found, calls, now) = self.reach.look(look).await?;
         let Some(group) = found.first() else {
             let message = format!("show {}: no paused call has this fingerprint", self.fingerprint);
             let hint = "`resurgam paused list` lists those that some have";
@@ -214,28 +213,28 @@ impl Listed for PausedCall {
 /// Does something to one paused call, or to all that options choose.
 async fn act(
     chosen: &Chosen,
-    db: &DbArgs,
+    reach: &Reach,
     json: bool,
     verb: &str,
     message: Option<String>,
 ) -> Result<Output, Trouble> {
-    let acted = async |client: &Client| {
+    let acted = async |operator: &Operator| {
         let Some((id, name)) = chosen.one(verb, None)? else {
-            let of = filter(&chosen.which, client.handle().now());
-            let act = match &message {
-                Some(message) => client.fail_paused(of, message),
-                None => client.resume_paused(of),
+            let those = Those::Paused(filter(&chosen.which, operator.now()));
+            let action = match &message {
+                Some(message) => failed(message),
+                None => Action::Resume { reset: false, due: None },
             };
-            return chosen.carry_out(client, act, json).await;
+            return chosen.carry_out(operator, Many { those, action }, json).await;
         };
-        let call = match (name, call::key(id)) {
-            (Some(name), _) => client.call(id, name),
-            (None, Some(key)) => client.call_of(key),
+        let on = match (name, call::key(id)) {
+            (Some(name), _) => On::Call { id: id.to_string(), call: name.to_string() },
+            (None, Some(key)) => On::Key(key),
             (None, None) => return Err(groups::names_no_call(verb, id, None)),
         };
-        let open = pending(client, id, name).await?;
+        let open = pending(operator, id, name).await?;
         let pause = open.as_ref().and_then(|call| call.paused.as_ref());
-        let mut act = match (&message, &open) {
+        let action = match (&message, &open) {
             (Some(_), Some(call)) if pause.is_none() => {
                 let why = format!(
                     "{}#{} is not paused; `resurgam call fail` ends it",
@@ -243,24 +242,21 @@ async fn act(
                 );
                 return Ok(groups::answered(&Acted::Answered(ActionAnswer::refused(why)), json));
             }
-            (Some(message), _) => call.fail(message),
-            (None, _) if pause.is_some_and(|pause| pause.stopped.is_some()) => {
-                call.resume().reset()
+            (Some(message), _) => failed(message),
+            (None, _) => {
+                let reset = pause.is_some_and(|pause| pause.stopped.is_some());
+                Action::Resume { reset, due: None }
             }
-            (None, _) => call.resume(),
         };
-        let Who { by, reason } = chosen.who();
-        act = by.into_iter().fold(act, |act, by| act.by(by));
-        act = reason.into_iter().fold(act, |act, reason| act.reason(reason));
-        act = chosen.request_id.iter().fold(act, |act, id| act.request_id(id));
-        Ok(groups::answered(&act.await?, json))
+        let acted = operator.act(&on, action, chosen.who()).await?;
+        Ok(groups::answered(&acted, json))
     };
-    db.ask(acted).await
+    reach.ask(acted).await
 }
 
 /// The open call that is meant, as far as one is.
 async fn pending(
-    client: &Client,
+    operator: &Operator,
     id: &str,
     name: Option<&str>,
 ) -> Result<Option<PendingCall>, Trouble> {
@@ -272,8 +268,8 @@ async fn pending(
         },
     };
     let description = match key {
-        Some(key) => Some(client.instance_of(key.run.uid).describe().await?),
-        None => client.describe(id).await?,
+        Some(key) => Some(operator.describe_uid(key.run.uid).await?),
+        None => operator.describe(id).await?,
     };
     let Some(description) = description else { return Ok(None) };
     let is_run = key.is_none_or(|key| key.run.run == description.instance.run);

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use resurgam::{Acted, Client, PolicyOverride, SetPolicy};
+use resurgam::retry::RetryPolicy;
+use resurgam::{Acted, PolicyOverride};
 use resurgam_core::retry::dialect::Dialect;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::help;
 use crate::moment::TimeArgs;
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::policy::source;
@@ -64,7 +65,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -80,7 +81,7 @@ pub(super) struct ByArgs {
     #[arg(long)]
     pub(super) reason: Option<String>,
     #[command(flatten)]
-    pub(super) db: DbArgs,
+    pub(super) reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -92,11 +93,9 @@ impl Command {
             Command::Set(SetArgs { activity, policy, by }) => {
                 let loaded = source::load(&policy, Dialect::Canonical)?;
                 let policy = loaded.policy.into_inner();
-                by.set("set", &activity, |client| client.set_policy(&activity, policy)).await
+                by.set("set", &activity, Some(policy)).await
             }
-            Command::Unset(UnsetArgs { activity, by }) => {
-                by.set("unset", &activity, |client| client.unset_policy(&activity)).await
-            }
+            Command::Unset(UnsetArgs { activity, by }) => by.set("unset", &activity, None).await,
             Command::List(args) => args.run().await,
             Command::WhatIf(args) => args.run().await,
         }
@@ -118,19 +117,12 @@ impl ByArgs {
         &self,
         verb: &str,
         activity: &str,
-        set: impl FnOnce(&Client) -> SetPolicy,
+        policy: Option<RetryPolicy>,
     ) -> Result<Output, Trouble> {
-        let set = async |client: &Client| {
-            let mut set = set(client);
-            if let Some(by) = &self.by {
-                set = set.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                set = set.reason(reason);
-            }
-            Ok(set.await?)
+        let set = async |operator: &Operator| {
+            Ok(operator.set_policy(activity, policy, self.who()).await?)
         };
-        let acted = self.db.ask(set).await?;
+        let acted = self.reach.ask(set).await?;
         let exit = match &acted {
             Acted::Answered(answer) if !answer.changed => Exit::BadInput,
             _ => Exit::Done,
@@ -150,8 +142,8 @@ impl ByArgs {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let read = async |client: &Client| Ok((client.policies().await?, client.handle().now()));
-        let (policies, now) = self.db.look(read).await?;
+        let read = async |operator: &Operator| Ok((operator.policies().await?, operator.now()));
+        let (policies, now) = self.reach.look(read).await?;
         if self.json {
             let list: Vec<Form> = policies.iter().map(form).collect();
             return Ok(Output::json(line(&list), Exit::Done));

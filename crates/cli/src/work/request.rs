@@ -1,12 +1,12 @@
 //! What all commands that act on a call or on a run have in common: who asks for it and why, and
 //! how the answer is printed.
 
-use resurgam::{Act, Acted, BulkAct, Client};
+use resurgam::{Acted, Action};
 
-use super::bulk::{How, Who};
-use crate::database::DbArgs;
+use super::bulk::How;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::{Many, On, Operator, Reach, Who};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::Trouble;
@@ -24,34 +24,31 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl RequestArgs {
+    fn who(&self) -> Who<'_> {
+        Who {
+            by: self.by.as_deref(),
+            reason: self.reason.as_deref(),
+            request_id: self.request_id.as_deref(),
+        }
+    }
+
     /// Has an action carried out and prints what came of it; `named` is what it is done to.
     pub(super) async fn act(
         &self,
         verb: &str,
         named: Form,
-        act: impl Fn(&Client) -> Act,
+        on: &On,
+        action: Action,
     ) -> Result<Output, Trouble> {
-        let acted = async |client: &Client| {
-            let mut act = act(client);
-            if let Some(by) = &self.by {
-                act = act.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                act = act.reason(reason);
-            }
-            if let Some(id) = &self.request_id {
-                act = act.request_id(id);
-            }
-            Ok(act.await?)
-        };
-        let acted = self.db.ask(acted).await?;
+        let acted = async |operator: &Operator| Ok(operator.act(on, action, self.who()).await?);
+        let acted = self.reach.ask(acted).await?;
         Ok(self.told(verb, named, &acted))
     }
 
@@ -59,14 +56,12 @@ impl RequestArgs {
     pub(super) async fn act_on_many(
         &self,
         how: &How,
-        act: impl Fn(&Client) -> Result<BulkAct, Trouble>,
+        many: impl Fn(&Operator) -> Result<Many, Trouble>,
     ) -> Result<Output, Trouble> {
-        let acted = async |client: &Client| {
-            let act = self.request_id.iter().fold(act(client)?, |act, id| act.request_id(id));
-            let who = Who { by: self.by.as_deref(), reason: self.reason.as_deref() };
-            how.carry_out(client, act, who, self.json).await
+        let acted = async |operator: &Operator| {
+            how.carry_out(operator, many(operator)?, self.who(), self.json).await
         };
-        self.db.ask(acted).await
+        self.reach.ask(acted).await
     }
 
     fn told(&self, verb: &str, named: Form, acted: &Acted) -> Output {

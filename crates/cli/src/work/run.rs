@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use resurgam::{Client, InstanceRow};
 use resurgam_core::{Code, Payload};
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::each::{self, Each};
 use super::ended::{self, Ended};
@@ -16,6 +14,7 @@ use super::{wait, warn};
 use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::{NewInstance, Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::program::{self, Argument, FileArgs, InputArgs, Source};
@@ -62,7 +61,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "input")]
     each: Option<PathBuf>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -116,36 +115,34 @@ fn made_up(workflow: &str) -> String {
 
 impl Wanted {
     /// Starts it. The error is that of a taken id, too.
-    pub(super) async fn start(&self, client: &Client) -> resurgam::Result<()> {
-        // As it stands, and not taken apart and put together again.
-        let argument: Box<RawValue> = self.argument.decode().expect("we have encoded it ourselves");
-        let start = client.start_named::<Value>(&self.id, &self.workflow, &argument);
-        let start = match &self.queue {
-            Some(queue) => start.queue(queue),
-            None => start,
-        };
-        start.await.map(drop)
+    pub(super) async fn start(&self, operator: &Operator) -> resurgam::Result<()> {
+        let Wanted { id, workflow, argument, queue } = self;
+        let queue = queue.as_deref();
+        operator.start(NewInstance { id, workflow, argument, queue }).await
     }
 
     /// Starts it, or finds the one that was started so before; also one whose answer was lost. True
     /// when it was there.
-    async fn start_or_attach(&self, client: &Client, screen: &Screen) -> Result<bool, Trouble> {
-        let error = match wait::answered(screen, async || self.start(client).await).await {
-            Ok(()) => return Ok(false),
-            Err(error) if error.is_already_exists() => error,
-            Err(error) => return Err(error.into()),
-        };
-        match wait::answered(screen, async || client.find(&self.id).await).await? {
-            Some(row) => self.is_same(&row).map(|()| true),
+    async fn start_or_attach(&self, operator: &Operator, screen: &Screen) -> Result<bool, Trouble> {
+        let error =
+            match wait::answered(operator, screen, async || self.start(operator).await).await {
+                Ok(()) => return Ok(false),
+                Err(error) if error.is_already_exists() => error,
+                Err(error) => return Err(error.into()),
+            };
+        match wait::answered(operator, screen, async || operator.find_whole(&self.id).await).await?
+        {
+            Some(row) => self.is_same(operator, &row).map(|()| true),
             // It was deleted in between.
             None => Err(error.into()),
         }
     }
 
     /// Refuses an instance that was started from something else.
-    pub(super) fn is_same(&self, row: &InstanceRow) -> Result<(), Trouble> {
+    pub(super) fn is_same(&self, operator: &Operator, row: &InstanceRow) -> Result<(), Trouble> {
+        let wanted = operator.shown(&self.argument);
         let different = match row.workflow == self.workflow {
-            true => program::difference(&row.input, &self.argument, program::key()?.as_ref()),
+            true => program::difference(&row.input, &wanted, program::key()?.as_ref()),
             false => Some(format!("it is an instance of {}, not {}", row.workflow, self.workflow)),
         };
         match different {
@@ -165,7 +162,7 @@ impl StartArgs {
             return self.each(lines).await;
         }
         let (_, wanted) = self.what.read()?;
-        self.db.ask_new(async |client| Ok(wanted.start(client).await?)).await?;
+        self.reach.ask_new(async |operator| Ok(wanted.start(operator).await?)).await?;
         let Wanted { id, workflow, .. } = wanted;
         match self.json {
             true => {
@@ -191,14 +188,15 @@ impl StartArgs {
         let (store, json) = (input.texts()?.store, self.json);
         let each = Each { source, lines, prefix, store, queue, json };
         let from = each.open()?;
-        self.db.ask_new(async |client| each.start(client, from).await).await
+        self.reach.ask_new(async |operator| each.start(operator, from).await).await
     }
 }
 
 impl RunArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (source, wanted) = self.what.read()?;
-        let database = self.db.database()?;
+        let instead = "`start --server` starts it, and `watch --server` waits for its end";
+        let database = self.db.database("run", instead)?;
         let folder = node::folder_of(self.actions.as_ref(), &source.path)?;
         if !self.wait_for_actions {
             source.missing_actions(folder.as_deref())?;
@@ -212,7 +210,8 @@ impl RunArgs {
             // Others do the work, with actions of their own.
             tokio::select! {
                 ended = self.follow(&client, &wanted, &screen, &mut signals) => {
-                    return ended::output(&client, &wanted.id, ended?, &screen, self.json).await;
+                    let operator = Operator::Database(client.clone());
+                    return ended::output(&operator, &wanted.id, ended?, &screen, self.json).await;
                 }
                 () = abandoned(&client) => screen.clear(),
             }
@@ -223,15 +222,15 @@ impl RunArgs {
             () = signals.wait() => return Ok(ended::not_begun(&wanted.id, self.json)),
         };
         let ended = self.follow(node.client(), &wanted, &screen, &mut signals).await;
+        let operator = Operator::Database(node.client().clone());
         let output = match ended {
             Ok(Ended::Interrupted) => Ok(None),
             Ok(ended) => {
-                let output = ended::output(node.client(), &wanted.id, ended, &screen, self.json);
+                let output = ended::output(&operator, &wanted.id, ended, &screen, self.json);
                 output.await.map(Some)
             }
             Err(trouble) => Err(trouble),
         };
-        let client = node.client().clone();
         let stopped = tokio::select! {
             stopped = node.stop() => stopped,
             () = signals.wait() => Ok(()),
@@ -243,7 +242,7 @@ impl RunArgs {
                 if let Err(trouble) = stopped {
                     warn(&trouble.messages());
                 }
-                ended::output(&client, &wanted.id, Ended::Interrupted, &screen, self.json).await
+                ended::output(&operator, &wanted.id, Ended::Interrupted, &screen, self.json).await
             }
         }
     }
@@ -256,9 +255,10 @@ impl RunArgs {
         screen: &Screen,
         signals: &mut Signals,
     ) -> Result<Ended, Trouble> {
+        let operator = &Operator::Database(client.clone());
         let begun = async {
-            let there = wanted.start_or_attach(client, screen).await?;
-            let owner = wait::answered(screen, async || client.owner().await).await?;
+            let there = wanted.start_or_attach(operator, screen).await?;
+            let owner = wait::answered(operator, screen, async || client.owner().await).await?;
             Ok::<_, Trouble>((there, owner.filter(|_| !client.is_owner())))
         };
         let (there, owner) = tokio::select! {
@@ -270,7 +270,7 @@ impl RunArgs {
         let elsewhere = owner.map(|owner| format!("; {owner} works on it"));
         let id = printable(&wanted.id);
         screen.say(&format!("{id} {verb}{}\n", elsewhere.unwrap_or_default()));
-        wait::until_closed(client, &wanted.id, screen, signals).await
+        wait::until_closed(operator, &wanted.id, screen, signals).await
     }
 }
 

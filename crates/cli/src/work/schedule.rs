@@ -4,20 +4,19 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
+use resurgam::Timestamp;
 use resurgam::schedule::{Overlap, Rule, Schedule, ScheduleDescription, When};
-use resurgam::{Client, Timestamp};
 use resurgam_core::duration::{self, Human, Text};
 use resurgam_core::schedule::{parse_time, time_text};
 use resurgam_core::{Code, Payload};
-use serde_json::value::RawValue;
 
 use super::listing::{List, Listed};
 use super::{forms, warn};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line, readable};
 use crate::help;
 use crate::moment::{Moment, TimeArgs};
+use crate::operator::{NewSchedule, Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::program::{self, Argument, FileArgs, InputArgs};
@@ -57,7 +56,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -70,7 +69,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -81,7 +80,7 @@ pub(crate) struct OneArgs {
     /// The schedule
     id: String,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -140,7 +139,7 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     times: TimeArgs,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -161,7 +160,7 @@ pub(crate) struct BackfillArgs {
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     to: Option<Moment>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     json: bool,
@@ -191,16 +190,20 @@ impl Command {
             Command::Show(args) => args.run().await,
             Command::Create(args) => args.run().await,
             Command::Pause(args) => {
-                args.db.ask(async |client| Ok(client.pause_schedule(&args.id).await?)).await?;
+                args.reach
+                    .ask(async |operator| Ok(operator.pause_schedule(&args.id).await?))
+                    .await?;
                 Ok(args.told("paused", true, "is paused"))
             }
             Command::Resume(args) => {
-                args.db.ask(async |client| Ok(client.resume_schedule(&args.id).await?)).await?;
+                args.reach
+                    .ask(async |operator| Ok(operator.resume_schedule(&args.id).await?))
+                    .await?;
                 Ok(args.told("paused", false, "fires again"))
             }
             Command::Run(args) => {
-                let run = async |client: &Client| Ok(client.run_schedule_now(&args.id).await?);
-                let instance = args.db.ask(run).await?;
+                let run = async |operator: &Operator| Ok(operator.run_schedule(&args.id).await?);
+                let instance = args.reach.ask(run).await?;
                 Ok(match args.json {
                     true => args.told("instance", instance, ""),
                     false => Output::done(printable(&instance) + "\n"),
@@ -208,7 +211,9 @@ impl Command {
             }
             Command::Backfill(args) => args.run().await,
             Command::Delete(args) => {
-                args.db.ask(async |client| Ok(client.delete_schedule(&args.id).await?)).await?;
+                args.reach
+                    .ask(async |operator| Ok(operator.delete_schedule(&args.id).await?))
+                    .await?;
                 Ok(args.told("deleted", true, "is deleted; its instances go on"))
             }
         }
@@ -245,8 +250,8 @@ impl OneArgs {
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let (limit, none) = (usize::MAX, "no schedules");
-        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
-        list.page(async |client: &Client, _, _| Ok(client.schedules().await?)).await
+        let list = List { reach: &self.reach, limit, times: self.times, json: self.json, none };
+        list.page(async |operator: &Operator, _, _| Ok(operator.schedules().await?)).await
     }
 }
 
@@ -276,8 +281,8 @@ impl Listed for ScheduleDescription {
 impl ShowArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let read =
-            async |client: &Client| Ok((find(client, &self.id).await?, client.handle().now()));
-        let (found, now) = self.db.look(read).await?;
+            async |operator: &Operator| Ok((find(operator, &self.id).await?, operator.now()));
+        let (found, now) = self.reach.look(read).await?;
         Ok(match self.json {
             true => {
                 let form = form(&found).with("input", forms::started_with(&found.input));
@@ -289,8 +294,8 @@ impl ShowArgs {
 }
 
 /// The schedule, which must be there.
-async fn find(client: &Client, id: &str) -> Result<ScheduleDescription, Trouble> {
-    let found = client.describe_schedule(id).await?;
+async fn find(operator: &Operator, id: &str) -> Result<ScheduleDescription, Trouble> {
+    let found = operator.schedule(id).await?;
     found.ok_or_else(|| {
         let message = format!("look at schedule {id}: there is no schedule of this id");
         Mistake::new(message).code(Code::E2).into()
@@ -304,11 +309,11 @@ impl CreateArgs {
         warn(&source.warnings());
         warn(&warnings);
         let workflow = source.workflow();
-        let create = async |client: &Client| {
-            self.put(client, &workflow, payload).await?;
-            Ok((find(client, &self.id).await?, client.handle().now()))
+        let create = async |operator: &Operator| {
+            self.put(operator, &workflow, payload).await?;
+            Ok((find(operator, &self.id).await?, operator.now()))
         };
-        let (made, now) = self.db.ask_new(create).await?;
+        let (made, now) = self.reach.ask_new(create).await?;
         if self.json {
             return Ok(Output::json(line(&form(&made)), Exit::Done));
         }
@@ -320,36 +325,35 @@ impl CreateArgs {
         Ok(Output::done(format!("{} {text}\n", printable(&self.id))))
     }
 
-    async fn put(&self, client: &Client, workflow: &str, payload: Payload) -> Result<(), Trouble> {
-        let argument = self.argument(client, workflow, payload).await?;
-        // As it stands, and not taken apart and put together again.
-        let argument: Box<RawValue> = argument.decode().expect("we have encoded it ourselves");
-        let mut new = client.schedule_named(&self.id, self.rule(), workflow, &argument);
+    async fn put(
+        &self,
+        operator: &Operator,
+        workflow: &str,
+        payload: Payload,
+    ) -> Result<(), Trouble> {
+        let argument = self.argument(operator, workflow, payload).await?;
+        let mut schedule = Schedule::new(self.id.clone(), self.rule());
         if let Some(overlap) = self.overlap {
-            new = new.overlap(overlap);
+            schedule = schedule.overlap(overlap);
         }
         if let Some(window) = self.catch_up {
-            new = new.catch_up(window);
+            schedule = schedule.catch_up(window);
         }
         if let Some(jitter) = self.jitter {
-            new = new.jitter(jitter);
+            schedule = schedule.jitter(jitter);
         }
         if let Some(time) = self.not_before {
-            new = new.not_before(time);
+            schedule = schedule.not_before(time);
         }
         if let Some(time) = self.not_after {
-            new = new.not_after(time);
-        }
-        if let Some(queue) = &self.queue {
-            new = new.queue(queue);
+            schedule = schedule.not_after(time);
         }
         if self.paused {
-            new = new.paused();
+            schedule = schedule.paused(true);
         }
-        if self.replace {
-            new = new.replace();
-        }
-        match new.await {
+        let (workflow, queue) = (workflow.to_string(), self.queue.clone());
+        let new = NewSchedule { schedule, workflow, argument, queue, replace: self.replace };
+        match operator.put_schedule(new).await {
             Err(error) if error.is_already_exists() => {
                 let mistake = Mistake::new(error.to_string()).code(error.code());
                 Err(mistake.hint("--replace takes its place").into())
@@ -371,25 +375,28 @@ impl CreateArgs {
     /// different each time they are encrypted, and a layout changes nothing.
     async fn argument(
         &self,
-        client: &Client,
+        operator: &Operator,
         workflow: &str,
         new: Payload,
     ) -> Result<Payload, Trouble> {
-        let Some(there) = client.describe_schedule(&self.id).await? else { return Ok(new) };
-        let difference = program::difference(&there.input, &new, program::key()?.as_ref());
-        let is_same = there.workflow == workflow && difference.is_none();
+        let Some(there) = operator.schedule_whole(&self.id).await? else { return Ok(new) };
+        let shown = operator.shown(&new);
+        let difference = program::difference(&there.input, &shown, program::key()?.as_ref());
+        // Of secrets a server tells the names, so what it shows of them is not what is there.
+        let is_whole = shown == new;
+        let is_same = is_whole && there.workflow == workflow && difference.is_none();
         Ok(if is_same { there.input } else { new })
     }
 }
 
 impl BackfillArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let backfill = async |client: &Client| {
-            let now = client.handle().now();
+        let backfill = async |operator: &Operator| {
+            let now = operator.now();
             let (from, to) = (self.from.before(now), self.to.map_or(now, |to| to.before(now)));
-            Ok((client.backfill(&self.id, from, to).await?, from, to))
+            Ok((operator.backfill(&self.id, from, to).await?, from, to))
         };
-        let (started, from, to) = self.db.ask(backfill).await?;
+        let (started, from, to) = self.reach.ask(backfill).await?;
         if self.json {
             let form = Form::default().with("id", &self.id).with("started", started);
             let form = form.with("from_ms", from).with("to_ms", to);

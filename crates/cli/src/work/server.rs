@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::node::{self, Node, NodeArgs, Settings};
 use super::{log, metrics};
 use crate::actions::Folder;
-use crate::database::DbArgs;
+use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::signals::Signals;
@@ -75,8 +75,12 @@ impl Args {
         log::begin("info", None);
         match self.work {
             true => self.works().await,
-            false => self.db.ask_new(async |client| self.serves(client).await).await,
+            false => self.database()?.ask_new(async |client| self.serves(client).await).await,
         }
+    }
+
+    fn database(&self) -> Result<Database, Trouble> {
+        self.db.database("server", "run it where the database can be reached")
     }
 
     /// Serves beside others who work.
@@ -94,7 +98,7 @@ impl Args {
 
     /// Serves and works.
     async fn works(&self) -> Result<Output, Trouble> {
-        let database = self.db.database()?;
+        let database = self.database()?;
         let remote = Remote::with_lease(self.worker_lease.max(SHORTEST_LEASE));
         let settings = Settings {
             queues: self.queue.clone(),

@@ -1,11 +1,10 @@
 //! `resurgam signal`, `cancel` and `terminate`: telling an instance something.
 
-use resurgam::Client;
 use serde_json::Value;
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::program::{Kind, Text};
@@ -22,7 +21,7 @@ pub(crate) struct SignalArgs {
     #[arg(default_value = "null")]
     value: String,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -37,7 +36,7 @@ pub(crate) struct CancelArgs {
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -54,7 +53,7 @@ pub(crate) struct TerminateArgs {
     #[arg(long, default_value = "terminated on the command line")]
     reason: String,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -65,15 +64,15 @@ impl SignalArgs {
         let Text { place, json } = Text::given("the value of the signal", &self.value)?;
         let value: Value = serde_json::from_str(&json)
             .map_err(|error| Trouble::refused(format!("{place} is not JSON: {error}")))?;
-        let send = async |client: &Client| {
-            if let Some(row) = client.find(&self.id).await?
+        let send = async |operator: &Operator| {
+            if let Some(row) = operator.find(&self.id).await?
                 && let Ok(kind) = Kind::of(&row.input)
             {
                 return Err(reads_no_signals(&self.id, kind));
             }
-            Ok(client.signal(&self.id, &self.name, &value).await?)
+            Ok(operator.signal(&self.id, &self.name, &value).await?)
         };
-        self.db.ask(send).await?;
+        self.reach.ask(send).await?;
         let form = Form::default().with("id", &self.id).with("signal", &self.name);
         Ok(told(&form, self.json, &format!("{} is sent to {}", self.name, self.id)))
     }
@@ -81,7 +80,7 @@ impl SignalArgs {
 
 impl CancelArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.db.ask(async |client| Ok(client.cancel(&self.id, &self.reason).await?)).await?;
+        self.reach.ask(async |operator| Ok(operator.cancel(&self.id, &self.reason).await?)).await?;
         let form = Form::default().with("id", &self.id).with("cancel", &self.reason);
         Ok(told(&form, self.json, &format!("{} is asked to end", self.id)))
     }
@@ -89,7 +88,9 @@ impl CancelArgs {
 
 impl TerminateArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.db.ask(async |client| Ok(client.terminate(&self.id, &self.reason).await?)).await?;
+        self.reach
+            .ask(async |operator| Ok(operator.terminate(&self.id, &self.reason).await?))
+            .await?;
         let form = Form::default().with("id", &self.id).with("terminate", &self.reason);
         Ok(told(&form, self.json, &format!("{} ends as it is", self.id)))
     }

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use resurgam::Client;
 use resurgam_server::{NewToken, Role, Token, TokenSettings};
 
-use crate::database::DbArgs;
+use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::help;
@@ -104,6 +104,12 @@ impl Command {
     }
 }
 
+/// Whoever may write to the database decides who is let in.
+fn database(db: &DbArgs) -> Result<Database, Trouble> {
+    let instead = "ask the server for /api/v1/tokens with a token of the role admin";
+    db.database("token", instead)
+}
+
 impl CreateArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let CreateArgs { role, name, no_payloads, queue, db, json, .. } = self;
@@ -111,7 +117,7 @@ impl CreateArgs {
         let settings = TokenSettings { no_payloads, queues: queue, namespace, start, polls };
         let new = NewToken::new(name, role).settings(settings).by(os_user());
         let (token, secret) =
-            db.ask_new(async |client| Ok(new.clone().make(client).await?)).await?;
+            database(&db)?.ask_new(async |client| Ok(new.clone().make(client).await?)).await?;
         Ok(match json {
             true => Output::json(line(&form(&token).with("secret", &secret)), Exit::Done),
             false => {
@@ -125,7 +131,7 @@ impl CreateArgs {
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let read = async |client: &Client| Ok((Token::all(client).await?, client.handle().now()));
-        let (tokens, now) = self.db.look(read).await?;
+        let (tokens, now) = database(&self.db)?.look(read).await?;
         if self.json {
             let list: Vec<Form> = tokens.iter().map(form).collect();
             return Ok(Output::json(line(&list), Exit::Done));
@@ -168,7 +174,7 @@ impl ListArgs {
 impl RevokeArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let revoke = async |client: &Client| Ok(Token::revoke(client, &self.id).await?);
-        if !self.db.ask(revoke).await? {
+        if !database(&self.db)?.ask(revoke).await? {
             let message = format!("revoke {}: there is no such token", self.id);
             let hint = "or it was revoked before; `resurgam token list` lists them";
             return Err(Mistake::new(message).hint(hint).into());

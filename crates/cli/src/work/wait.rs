@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use resurgam::{Client, Error, Status};
+use resurgam::{Error, Status};
 
 use super::ended::Ended;
 use super::screen::Screen;
+use crate::operator::Operator;
 use crate::policy::complaint::printable;
 use crate::signals::Signals;
 use crate::trouble::Trouble;
@@ -19,33 +20,33 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Waits until an instance is closed, is blocked, or somebody wants us to end.
 pub(super) async fn until_closed(
-    client: &Client,
+    operator: &Operator,
     id: &str,
     screen: &Screen,
     signals: &mut Signals,
 ) -> Result<Ended, Trouble> {
     let ended = tokio::select! {
         biased;
-        ended = closed(client, id, screen) => ended,
+        ended = closed(operator, id, screen) => ended,
         () = signals.wait() => Ok(Ended::Interrupted),
     };
     screen.clear();
     ended
 }
 
-async fn closed(client: &Client, id: &str, screen: &Screen) -> Result<Ended, Trouble> {
+async fn closed(operator: &Operator, id: &str, screen: &Screen) -> Result<Ended, Trouble> {
     let unknown = || Trouble::from(Error::no_instance(&format!("wait for {id}")));
-    let found = answered(screen, async || client.find(id).await).await?;
-    let outcome = client.handle().outcome(found.ok_or_else(unknown)?.uid);
+    let found = answered(operator, screen, async || operator.find(id).await).await?;
+    let outcome = operator.outcome(found.ok_or_else(unknown)?.uid);
     tokio::pin!(outcome);
     let tick = if screen.is_live() { WATCHED } else { UNWATCHED };
     loop {
-        let described = answered(screen, async || client.describe(id).await).await?;
+        let described = answered(operator, screen, async || operator.describe(id).await).await?;
         let description = described.ok_or_else(unknown)?;
         if description.instance.status == Status::Blocked {
             return Ok(Ended::Blocked(description.instance.error.unwrap_or_default()));
         }
-        screen.show(&description, client.handle().now());
+        screen.show(&description, operator.now());
         tokio::select! {
             biased;
             outcome = &mut outcome => return Ok(Ended::Closed(outcome?)),
@@ -54,9 +55,10 @@ async fn closed(client: &Client, id: &str, screen: &Screen) -> Result<Ended, Tro
     }
 }
 
-/// Asks until the database answers: one that restarts is no reason to give up. Says once that it
-/// does not, and once that it does again.
+/// Asks until the database, or the server, answers: one that restarts is no reason to give up. Says
+/// once that it does not, and once that it does again.
 pub(super) async fn answered<T>(
+    operator: &Operator,
     screen: &Screen,
     mut ask: impl AsyncFnMut() -> resurgam::Result<T>,
 ) -> resurgam::Result<T> {
@@ -67,13 +69,14 @@ pub(super) async fn answered<T>(
                 if !std::mem::replace(&mut is_told, true) {
                     screen.clear();
                     let error = printable(&error.to_string());
-                    screen.say(&format!("the database does not answer; waiting for it: {error}\n"));
+                    let noun = operator.noun();
+                    screen.say(&format!("the {noun} does not answer; waiting for it: {error}\n"));
                 }
                 tokio::time::sleep(AGAIN).await;
             }
             answer => {
                 if is_told {
-                    screen.say("the database answers again\n");
+                    screen.say(&format!("the {} answers again\n", operator.noun()));
                 }
                 return answer;
             }

@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use resurgam::{Client, InstanceFilter, InstanceRow, Status};
+use resurgam::{InstanceFilter, InstanceRow, Status};
 
 use super::ended::{self, Ended};
 use super::forms;
 use super::screen::{Screen, number, waits};
 use super::wait::{self, answered};
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
 use crate::moment::tenths;
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::signals::Signals;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// The instance; all that are open unless given
     id: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value at the end
     #[arg(long)]
     pub(super) json: bool,
@@ -43,32 +43,32 @@ impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let mut signals = Signals::new()?;
         let screen = Screen::new(self.json);
-        let watch = async |client: &Client| match &self.id {
+        let watch = async |operator: &Operator| match &self.id {
             Some(id) => {
-                self.say_that_it_is_open(client, id, &screen).await?;
-                let ended = wait::until_closed(client, id, &screen, &mut signals).await?;
+                self.say_that_it_is_open(operator, id, &screen).await?;
+                let ended = wait::until_closed(operator, id, &screen, &mut signals).await?;
                 let ended = match ended {
                     Ended::Interrupted => Ended::Unwatched,
                     ended => ended,
                 };
-                ended::output(client, id, ended, &screen, self.json).await
+                ended::output(operator, id, ended, &screen, self.json).await
             }
-            None => self.all(client, &screen, &mut signals).await,
+            None => self.all(operator, &screen, &mut signals).await,
         };
-        self.db.ask(watch).await
+        self.reach.ask(watch).await
     }
 
     /// Says in what state the watched instance is, where no screen shows it.
     async fn say_that_it_is_open(
         &self,
-        client: &Client,
+        operator: &Operator,
         id: &str,
         screen: &Screen,
     ) -> Result<(), Trouble> {
         if screen.is_live() || self.json {
             return Ok(());
         }
-        let found = answered(screen, async || client.find(id).await).await?;
+        let found = answered(operator, screen, async || operator.find(id).await).await?;
         if let Some(row) = found.filter(|row| !row.status.is_closed()) {
             screen.say(&format!("{} is {}\n", printable(id), row.status.name()));
         }
@@ -78,13 +78,13 @@ impl Args {
     /// Watches all instances that are open now, and those that are started meanwhile.
     async fn all(
         &self,
-        client: &Client,
+        operator: &Operator,
         screen: &Screen,
         signals: &mut Signals,
     ) -> Result<Output, Trouble> {
         let mut known = Known::new();
         let exit = tokio::select! {
-            ended = self.until_none_is_open(client, screen, &mut known) => {
+            ended = self.until_none_is_open(operator, screen, &mut known) => {
                 ended?;
                 Exit::Done
             }
@@ -95,8 +95,8 @@ impl Args {
         // Who was told to end waits for nothing any more: what was seen last is told then.
         for (id, seen) in known {
             let found = match exit {
-                Exit::Stopped => client.find(&id).await.unwrap_or(Some(seen)),
-                _ => answered(screen, async || client.find(&id).await).await?,
+                Exit::Stopped => operator.find(&id).await.unwrap_or(Some(seen)),
+                _ => answered(operator, screen, async || operator.find(&id).await).await?,
             };
             list.extend(found);
         }
@@ -111,22 +111,23 @@ impl Args {
     /// Shows what is open until nothing is.
     async fn until_none_is_open(
         &self,
-        client: &Client,
+        operator: &Operator,
         screen: &Screen,
         known: &mut Known,
     ) -> Result<(), Trouble> {
         let mut is_first = true;
         loop {
-            let open = answered(screen, async || open(client).await).await?;
+            let open = answered(operator, screen, async || open(operator).await).await?;
             if std::mem::take(&mut is_first) && !screen.is_live() {
                 screen.say(&format!("{}\n", counted(open.len())));
             }
             known.extend(open.iter().map(|row| (row.id.clone(), row.clone())));
             if screen.is_live() {
-                let lines = answered(screen, async || lines(client, &open).await).await?;
+                let lines =
+                    answered(operator, screen, async || lines(operator, &open).await).await?;
                 screen.draw(&lines);
             } else if !self.json {
-                tell_ends(client, known, &open, screen).await?;
+                tell_ends(operator, known, &open, screen).await?;
             }
             if open.is_empty() {
                 return Ok(());
@@ -140,9 +141,9 @@ impl Args {
 type Known = HashMap<String, InstanceRow>;
 
 /// The instances that are open, and one more than are watched when there are so many.
-async fn open(client: &Client) -> resurgam::Result<Vec<InstanceRow>> {
+async fn open(operator: &Operator) -> resurgam::Result<Vec<InstanceRow>> {
     let (status, limit) = (vec![Status::Running, Status::Blocked, Status::Paused], MOST + 1);
-    client.list(InstanceFilter { status, limit, ..InstanceFilter::default() }).await
+    operator.list(InstanceFilter { status, limit, ..InstanceFilter::default() }).await
 }
 
 /// How many are open, as far as that is known.
@@ -154,14 +155,14 @@ fn counted(open: usize) -> String {
 }
 
 /// A line for each instance, as many as fit: the action that was tried most often.
-async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<String>> {
+async fn lines(operator: &Operator, open: &[InstanceRow]) -> resurgam::Result<Vec<String>> {
     let (width, height) = terminal::size(std::io::stderr());
-    let now = client.handle().now();
+    let now = operator.now();
     let head = (anstyle::Style::new(), counted(open.len()));
     let mut lines = vec![terminal::painted(&[head], width)];
     for row in open.iter().take(height.saturating_sub(3).max(1)) {
         // It closed and was deleted in between.
-        let Some(found) = client.describe(&row.id).await? else { continue };
+        let Some(found) = operator.describe(&row.id).await? else { continue };
         let call = found.pending.iter().max_by_key(|call| call.attempt);
         let does = match (call, row.status) {
             (_, Status::Blocked) => "blocked".to_string(),
@@ -187,7 +188,7 @@ async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<St
 /// Says what has ended since the last look. What is missing from the list may as well be open, when
 /// there are more than the list holds.
 async fn tell_ends(
-    client: &Client,
+    operator: &Operator,
     known: &mut Known,
     open: &[InstanceRow],
     screen: &Screen,
@@ -198,7 +199,7 @@ async fn tell_ends(
     let missing: Vec<String> =
         known.values().filter(is_missing).map(|row| row.id.clone()).collect();
     for id in missing {
-        match answered(screen, async || client.find(&id).await).await? {
+        match answered(operator, screen, async || operator.find(&id).await).await? {
             Some(row) if row.status.is_closed() => {
                 screen.say(&format!("{} {}\n", printable(&id), row.status.name()));
                 known.insert(id, row);

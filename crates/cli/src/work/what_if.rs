@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use resurgam::Client;
+use resurgam::{AttemptRow, Event, InstanceFilter, InstanceRow, Timestamp};
 use resurgam_core::duration;
 use resurgam_core::retry::dialect::Dialect;
-use resurgam_policy::what_if::{Compared, Range};
+use resurgam_policy::what_if::{Compared, Range, Records};
 
-use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
+use crate::operator::{Operator, Reach};
 use crate::output::Output;
 use crate::policy::source;
 use crate::policy::what_if::{draw, text};
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
     limit: usize,
     #[command(flatten)]
-    db: DbArgs,
+    reach: Reach,
     /// Print one JSON value
     #[arg(long)]
     pub(super) json: bool,
@@ -50,7 +50,8 @@ impl Arguments {
         let policy = source::load(&self.policy, Dialect::Canonical)?.policy;
         let (activity, since, limit) = (self.activity.clone(), self.since, self.limit);
         let range = Range { activity, since, limit };
-        let calls = self.db.look(async |client: &Client| Ok(range.recorded(client).await?)).await?;
+        let recorded = async |operator: &Operator| Ok(range.recorded(operator).await?);
+        let calls = self.reach.look(recorded).await?;
         if calls.is_empty() && !self.json && !self.svg {
             let note = format!("no call of {} was recorded since then\n", self.activity);
             return Ok(Output { stderr: note, ..Output::done(String::new()) });
@@ -61,5 +62,23 @@ impl Arguments {
             (_, true) => Output::done(draw(&compared)),
             _ => Output::done(text(&compared)),
         })
+    }
+}
+
+impl Records for Operator {
+    fn now(&self) -> Timestamp {
+        Operator::now(self)
+    }
+
+    async fn list(&self, filter: InstanceFilter) -> resurgam::Result<Vec<InstanceRow>> {
+        Operator::list(self, filter).await
+    }
+
+    async fn events(&self, of: &InstanceRow) -> resurgam::Result<Vec<Event>> {
+        Operator::events(self, of.uid, None).await
+    }
+
+    async fn attempts(&self, of: &InstanceRow) -> resurgam::Result<Vec<AttemptRow>> {
+        Operator::attempts(self, of.uid, None).await
     }
 }

@@ -50,7 +50,8 @@ pub(crate) struct Args {
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         log::begin("info", None);
-        let database = self.db.database()?;
+        let instead = "have a worker in any language ask the server (docs/remote-workers.md)";
+        let database = self.db.database("worker", instead)?;
         let folder = self.folder()?;
         if let Some(address) = self.metrics {
             let served = metrics::serve(address).await;

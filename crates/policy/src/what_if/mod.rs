@@ -13,7 +13,7 @@ use resurgam_core::retry::{CheckedPolicy, Decision, State, decide};
 use resurgam_core::{Failure, Timestamp};
 use serde::Serialize;
 
-pub use recorded::Range;
+pub use recorded::{Range, Records};
 
 /// A call goes on for so many attempts at most.
 const MOST_ATTEMPTS: usize = 1_000;

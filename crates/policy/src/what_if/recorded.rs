@@ -5,13 +5,50 @@ use std::time::Duration;
 
 use resurgam::event::{ActivityCompleted, ActivityFailed, ActivityScheduled};
 use resurgam::{
-    AttemptOutcome, AttemptRow, Client, Event, EventKind, InstanceCursor, InstanceFilter, Seq,
+    AttemptOutcome, AttemptRow, Client, Event, EventKind, InstanceCursor, InstanceFilter,
+    InstanceRow, Seq, Timestamp,
 };
 
 use super::{Recorded, Tried};
 
 /// How many instances are read at a time.
 const PAGE: usize = 500;
+
+/// Where calls are recorded: a database, or a server before one.
+pub trait Records: Sync {
+    /// The time there.
+    fn now(&self) -> Timestamp;
+
+    /// Instances, the newest first.
+    fn list(&self, filter: InstanceFilter) -> impl Future<Output = Found<InstanceRow>> + Send;
+
+    /// The history of an instance's current run.
+    fn events(&self, of: &InstanceRow) -> impl Future<Output = Found<Event>> + Send;
+
+    /// The attempts in that.
+    fn attempts(&self, of: &InstanceRow) -> impl Future<Output = Found<AttemptRow>> + Send;
+}
+
+/// What was found.
+type Found<T> = resurgam::Result<Vec<T>>;
+
+impl Records for Client {
+    fn now(&self) -> Timestamp {
+        self.handle().now()
+    }
+
+    async fn list(&self, filter: InstanceFilter) -> Found<InstanceRow> {
+        Client::list(self, filter).await
+    }
+
+    async fn events(&self, of: &InstanceRow) -> Found<Event> {
+        Client::events(self, &of.id).await
+    }
+
+    async fn attempts(&self, of: &InstanceRow) -> Found<AttemptRow> {
+        Client::attempts(self, &of.id).await
+    }
+}
 
 /// Which calls are looked at.
 #[derive(Clone, Debug)]
@@ -26,26 +63,26 @@ pub struct Range {
 
 impl Range {
     /// The calls of the instances that were started lately.
-    pub async fn recorded(&self, client: &Client) -> resurgam::Result<Vec<Recorded>> {
-        let now = client.handle().now();
+    pub async fn recorded(&self, records: &impl Records) -> resurgam::Result<Vec<Recorded>> {
+        let now = records.now();
         let since = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
         let since = now.as_millis().saturating_sub(since);
         let (mut calls, mut after, mut left) = (Vec::new(), None, self.limit);
         while left > 0 {
             let limit = PAGE.min(left);
             let filter = InstanceFilter {
-                since: Some(resurgam::Timestamp::from_millis(since)),
+                since: Some(Timestamp::from_millis(since)),
                 after,
                 limit,
                 ..InstanceFilter::default()
             };
-            let page = client.list(filter).await?;
+            let page = records.list(filter).await?;
             for row in &page {
-                let events = client.events(&row.id).await?;
+                let events = records.events(row).await?;
                 if !events.iter().any(|event| self.is_call(event)) {
                     continue;
                 }
-                let ledger = client.attempts(&row.id).await?;
+                let ledger = records.attempts(row).await?;
                 calls.extend(self.calls(&events, &ledger, !row.status.is_closed()));
             }
             if page.len() < limit {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use resurgam::{InstanceCursor, InstanceFilter, RunFilter, RunKey, Seq, Status, Uid};
+use resurgam_graph::without_secrets;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Reply;
-use super::page::{cursor, length, page, place, time};
+use super::page::{behind, cursor, length, page, place, time};
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Path, Query, uid};
@@ -32,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list))
         .routes(routes!(describe))
         .routes(routes!(input))
+        .routes(routes!(argument))
         .routes(routes!(outcome))
         .routes(routes!(events))
         .routes(routes!(event))
@@ -55,6 +57,12 @@ struct ListQuery {
     activity: Option<String>,
     /// Only those whose last failure is of this type, or of one that descends from it.
     failure_type: Option<String>,
+    /// Only those whose last failure has this code.
+    failure_code: Option<String>,
+    /// Only those whose last failure was at that time or later.
+    failed_from: Option<String>,
+    /// Only those that were started on this queue.
+    queue: Option<String>,
     /// Only those whose id begins so. Alone it lists instances in the order of their ids.
     text: Option<String>,
     /// Only those whose id has this in it.
@@ -76,12 +84,23 @@ struct ListQuery {
     /// Where the page begins: the `cursor` of the page before it.
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// Where the list begins, whatever filter led there: behind the instance that was started at
+    /// that time and has this uid, as `MILLISECONDS-UID`.
+    #[serde(skip_serializing)]
+    after: Option<String>,
     /// How many there are on a page; 100 unless given, 500 at most.
     #[serde(skip_serializing)]
     limit: Option<usize>,
 }
 
 impl ListQuery {
+    /// Whether calls have to be looked at.
+    fn is_of_calls(&self) -> bool {
+        let names = [&self.activity, &self.failure_type, &self.failure_code];
+        let others = [&self.failed_from, &self.queue];
+        names.into_iter().chain(others).any(|name| name.is_some())
+    }
+
     fn statuses(&self) -> Result<Vec<Status>, Problem> {
         let names = self.status.as_deref().unwrap_or_default().split(',');
         let mut statuses = Vec::new();
@@ -100,21 +119,22 @@ impl ListQuery {
     /// Whether nothing is asked for but what ids begin with.
     fn is_prefix_alone(&self) -> bool {
         let ListQuery { id, status, workflow, activity, failure_type, text, contains, .. } = self;
-        let ListQuery { retrying, paused, tag, schedule, from, to, .. } = self;
-        let others = [id, status, workflow, activity, failure_type, contains];
+        let ListQuery { retrying, paused, tag, schedule, from, to, after, .. } = self;
+        let others = [id, status, workflow, activity, failure_type, contains, after];
         let others = others.into_iter().chain([tag, schedule, from, to]);
         // What no store can look for is looked for one by one, and not found.
         let can_be_stored = |text: &String| !text.contains('\0');
         text.as_ref().is_some_and(can_be_stored)
             && !retrying
             && !paused
+            && !self.is_of_calls()
             && others.into_iter().all(Option::is_none)
     }
 
     /// The same, where calls are looked at.
     fn of_calls(&self, filter: InstanceFilter) -> Result<RunFilter, Problem> {
         if self.schedule.is_some() {
-            let detail = "schedule: it cannot be combined with activity and failure_type";
+            let detail = "schedule: it cannot be combined with what calls are asked about";
             return Err(Problem::invalid(detail));
         }
         Ok(RunFilter {
@@ -122,6 +142,9 @@ impl ListQuery {
             status: filter.status,
             activity: self.activity.clone(),
             failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            failed_since: time("failed_from", self.failed_from.as_deref())?,
+            queue: self.queue.clone(),
             retrying: filter.retrying,
             tag: filter.tag,
             started_since: filter.since,
@@ -144,7 +167,7 @@ impl ListQuery {
             tag: tag.transpose()?,
             schedule: self.schedule.clone(),
             since: time("from", self.from.as_deref())?,
-            after: place(self.cursor.as_deref(), self)?.or(to),
+            after: place(self.cursor.as_deref(), self)?.or(behind(self.after.as_deref())?).or(to),
             limit: length(self.limit)? + 1,
             ..InstanceFilter::default()
         })
@@ -154,8 +177,9 @@ impl ListQuery {
 /// Lists instances, the newest first
 ///
 /// An instance that changes its status meanwhile may be missed; none comes twice. With `activity`,
-/// `failure_type` and `contains`, and with `text` beside another filter, a bounded number of instances is looked at for a page: it can be
-/// short, or have none, and not be the last.
+/// `failure_type`, `failure_code`, `failed_from`, `queue` and `contains`, and with `text` beside
+/// another filter, a bounded number of instances is looked at for a page: it can be short, or have
+/// none, and not be the last.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
     responses((status = OK, body = Instances))
@@ -171,12 +195,11 @@ async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<I
         true => InstanceFilter::default(),
         false => query.filter()?,
     };
-    let of_calls = query.activity.is_some() || query.failure_type.is_some();
     let by_id = query.text.is_some() || query.contains.is_some();
-    match (of_calls, by_id) {
+    match (query.is_of_calls(), by_id) {
         (true, true) => {
             let what = if query.text.is_some() { "text" } else { "contains" };
-            let detail = format!("{what}: it cannot be combined with activity and failure_type");
+            let detail = format!("{what}: it cannot be combined with what calls are asked about");
             return Err(Problem::invalid(detail));
         }
         (true, false) => {
@@ -283,6 +306,20 @@ async fn describe(State(api): State<Api>, Path(name): Path<String>) -> Reply<Des
 async fn input(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
     let row = api.client.instance_of(uid(&name)?).row().await?;
     Ok(Json(started_with(&row.input)))
+}
+
+/// All of what an instance was started with, as it is stored but without secrets
+///
+/// Of a program or a graph that is the program or the graph with its inputs: what tells whether
+/// another start would be the same.
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/argument", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = serde_json::Value))
+)]
+async fn argument(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
+    let row = api.client.instance_of(uid(&name)?).row().await?;
+    Ok(Json(wire::value(&without_secrets(&row.input))))
 }
 
 /// The result of an instance, or its failure

@@ -5,6 +5,7 @@ mod acts;
 mod bulk;
 mod calls;
 mod delays;
+mod export;
 mod gates;
 mod graphs;
 mod instances;
@@ -49,6 +50,7 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(now::routes())
         .merge(calls::routes())
         .merge(delays::routes())
+        .merge(export::routes())
         .merge(unresolved::routes())
         .merge(schedules::routes())
         .merge(bulk::routes())

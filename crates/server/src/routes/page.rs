@@ -58,6 +58,14 @@ pub(super) fn place<T: std::str::FromStr<Err = String>>(
     place.parse().map(Some).map_err(|why: String| wrong(&why))
 }
 
+/// The place that a list begins behind, where somebody names it without a filter.
+pub(super) fn behind<T: std::str::FromStr<Err = String>>(
+    after: Option<&str>,
+) -> Result<Option<T>, Problem> {
+    let wrong = |after: &str, why: &str| Problem::invalid(format!("after={after:?}: it {why}"));
+    after.map(|after| after.parse().map_err(|why: String| wrong(after, &why))).transpose()
+}
+
 /// A number that tells filters apart (FNV-1a). Nothing depends on it but the wish to help.
 fn mark(filter: &impl Serialize) -> u32 {
     let text = serde_json::to_string(filter).unwrap_or_default();

@@ -28,6 +28,8 @@ struct SetPolicy {
     reason: Option<String>,
     at_ms: i64,
     at: String,
+    /// How often it was changed.
+    revision: u64,
 }
 
 impl From<&PolicyOverride> for SetPolicy {
@@ -39,6 +41,7 @@ impl From<&PolicyOverride> for SetPolicy {
             reason: row.reason.clone(),
             at_ms: row.at.as_millis(),
             at: rfc3339(row.at),
+            revision: row.revision,
         }
     }
 }

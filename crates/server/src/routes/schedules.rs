@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use resurgam::ScheduleDescription;
+use resurgam_graph::without_secrets;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -15,7 +16,11 @@ use crate::wire::schedule::Schedule;
 use crate::wire::{self, Page};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(input))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(input))
+        .routes(routes!(argument))
 }
 
 /// Lists schedules by their ids
@@ -51,4 +56,14 @@ async fn show(State(api): State<Api>, Path(id): Path<String>) -> Reply<Schedule>
 )]
 async fn input(State(api): State<Api>, Path(id): Path<String>) -> Reply<wire::Json> {
     Ok(Json(started_with(&described(&api, &id).await?.input)))
+}
+
+/// All of what a schedule starts its instances with, as it is stored but without secrets
+#[utoipa::path(
+    get, path = "/api/v1/schedules/{id}/argument", tag = "schedules",
+    params(("id" = String, Path, description = "The id of the schedule")),
+    responses((status = OK, body = serde_json::Value))
+)]
+async fn argument(State(api): State<Api>, Path(id): Path<String>) -> Reply<wire::Json> {
+    Ok(Json(wire::value(&without_secrets(&described(&api, &id).await?.input))))
 }

@@ -12,6 +12,7 @@ use utoipa_axum::routes;
 
 use super::Reply;
 use crate::api::Api;
+use crate::caller::Caller;
 use crate::extract::Path;
 use crate::pages;
 use crate::problem::Problem;
@@ -19,12 +20,48 @@ use crate::remote::{LEASE, Remote, Seen, all_seen};
 use crate::wire::{Page, rfc3339};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(nodes)).routes(routes!(workers)).routes(routes!(metrics))
+    OpenApiRouter::new()
+        .routes(routes!(server))
+        .routes(routes!(nodes))
+        .routes(routes!(workers))
+        .routes(routes!(metrics))
 }
 
 /// Those that anybody may ask for: they tell nothing about what is in the database.
 pub(super) fn open_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(page)).routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+/// What this server can, counted up with every release in which programs can ask for more.
+const LEVEL: u32 = 1;
+
+/// The server itself.
+#[derive(Serialize, ToSchema)]
+struct Server {
+    /// Its version.
+    version: String,
+    /// What programs can ask of it: 1, and more in later versions.
+    level: u32,
+    /// What time it is there. Times in answers, and times in filters, are by this clock.
+    at_ms: i64,
+    at: String,
+    /// The name of the token that let you in; null where none was asked for.
+    token: Option<String>,
+}
+
+/// What this server is, what it can, and what time it is there
+#[utoipa::path(
+    get, path = "/api/v1/server", tag = "system", responses((status = OK, body = Server))
+)]
+async fn server(State(api): State<Api>, caller: Caller) -> Reply<Server> {
+    let now = api.client.handle().now();
+    Ok(Json(Server {
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        level: LEVEL,
+        at_ms: now.as_millis(),
+        at: rfc3339(now),
+        token: caller.token().map(str::to_string),
+    }))
 }
 
 /// A process that works on the database.

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Reply;
-use super::page::{length, page, place, time};
+use super::page::{behind, length, page, place, time};
 use crate::api::Api;
 use crate::extract::{Path, Query, call};
 use crate::problem::Problem;
@@ -41,6 +41,14 @@ struct LettersQuery {
     state: Option<String>,
     fingerprint: Option<String>,
     activity: Option<String>,
+    /// Of instances with these ids: a list of texts in JSON.
+    ids: Option<String>,
+    workflow: Option<String>,
+    queue: Option<String>,
+    /// Only those that failed with this type, or with one that descends from it.
+    failure_type: Option<String>,
+    /// Only those that failed with this code.
+    failure_code: Option<String>,
     /// Given up at that time or later: milliseconds since 1970, or RFC 3339.
     from: Option<String>,
     /// `fingerprint`: answers with groups of those that failed in the same way.
@@ -48,9 +56,18 @@ struct LettersQuery {
     /// The `cursor` of the page before.
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// Where the list begins, whatever filter led there: `MILLISECONDS-UID.RUN.SEQ`.
+    #[serde(skip_serializing)]
+    after: Option<String>,
     /// How many there are on a page; 100 unless given, 500 at most.
     #[serde(skip_serializing)]
     limit: Option<usize>,
+}
+
+/// Reads ids in a query.
+fn ids(text: Option<&str>) -> Result<Vec<String>, Problem> {
+    let wrong = |error| Problem::invalid(format!("ids: write a list of texts in JSON: {error}"));
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(wrong))
 }
 
 /// Whether groups are wanted.
@@ -81,9 +98,13 @@ async fn letters(
         fingerprint: query.fingerprint.clone(),
         activity: query.activity.clone(),
         since: time("from", query.from.as_deref())?,
-        after: place(query.cursor.as_deref(), &query)?,
+        ids: ids(query.ids.as_deref())?,
+        workflow: query.workflow.clone(),
+        queue: query.queue.clone(),
+        failure_type: query.failure_type.clone(),
+        failure_code: query.failure_code.clone(),
+        after: place(query.cursor.as_deref(), &query)?.or(behind(query.after.as_deref())?),
         limit: length + 1,
-        ..DeadLetterFilter::default()
     };
     if grouped(query.group.as_deref())? {
         let found = api.client.dead_letter_groups(filter).await?;
@@ -134,6 +155,9 @@ struct PausedQuery {
     /// The `cursor` of the page before.
     #[serde(skip_serializing)]
     cursor: Option<String>,
+    /// Where the list begins, whatever filter led there: `MILLISECONDS-UID.RUN.SEQ`.
+    #[serde(skip_serializing)]
+    after: Option<String>,
     /// How many there are on a page; 100 unless given, 500 at most.
     #[serde(skip_serializing)]
     limit: Option<usize>,
@@ -153,7 +177,7 @@ async fn paused(
         fingerprint: query.fingerprint.clone(),
         activity: query.activity.clone(),
         since: time("from", query.from.as_deref())?,
-        after: place(query.cursor.as_deref(), &query)?,
+        after: place(query.cursor.as_deref(), &query)?.or(behind(query.after.as_deref())?),
         limit: length + 1,
     };
     if grouped(query.group.as_deref())? {

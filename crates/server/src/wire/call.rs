@@ -1,6 +1,6 @@
 //! Activity calls, their attempts, and what operators did.
 
-use resurgam::retry::Limit;
+use resurgam::retry::{Idempotency, Limit};
 use resurgam::{ActionRow, AttemptRow, InstanceRow, Pause, PendingCall, RunKey, WaitsFor};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -48,6 +48,14 @@ pub(crate) struct Call {
     lost: u32,
     interrupted: u32,
     snoozed: u32,
+    /// Those that began while its gate was not flowing, and failed: they are free.
+    probed: u32,
+    /// Its policy cannot be read: then nobody knows how many attempts it allows.
+    policy_unreadable: bool,
+    /// It must not run twice: what was paused because its attempts ended so is not resumed.
+    at_most_once: bool,
+    /// The workflow has given it up, and waits to hear how it ended.
+    cancelled: bool,
     heartbeat: Option<Heartbeat>,
     paused: Option<CallPaused>,
     /// It is to be paused when the attempt that runs has failed.
@@ -78,14 +86,18 @@ pub(crate) struct CallPaused {
     stopped: Option<String>,
     by: Option<String>,
     reason: Option<String>,
+    /// The same for all calls that failed in the same way.
+    fingerprint: Option<String>,
+    /// What these have in common.
+    error: Option<String>,
 }
 
 impl From<&Pause> for CallPaused {
     fn from(pause: &Pause) -> Self {
         let ((since_ms, since), (until_ms, until)) = (both(pause.since), both(pause.until));
         let stopped = pause.stopped.as_ref().map(|why| text_of(&json(why)));
-        let Pause { by, reason, .. } = pause.clone();
-        CallPaused { since_ms, since, until_ms, until, stopped, by, reason }
+        let Pause { by, reason, fingerprint, error, .. } = pause.clone();
+        CallPaused { since_ms, since, until_ms, until, stopped, by, reason, fingerprint, error }
     }
 }
 
@@ -133,6 +145,13 @@ impl Call {
             lost: call.counters.lost,
             interrupted: call.counters.interrupted,
             snoozed: call.counters.snoozed,
+            probed: call.counters.probed,
+            policy_unreadable: call.policy.is_none(),
+            at_most_once: call
+                .policy
+                .as_ref()
+                .is_some_and(|policy| policy.idempotency == Idempotency::AtMostOnce),
+            cancelled: call.cancelled,
             heartbeat,
             paused: call.paused.as_ref().map(CallPaused::from),
             pause_asked: call.pause_asked.as_ref().map(CallPaused::from),

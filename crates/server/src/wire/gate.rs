@@ -36,6 +36,12 @@ pub(crate) struct Gate {
     next_turn: Option<String>,
     first_due_ms: Option<i64>,
     first_due: Option<String>,
+    /// Everything that is stored of how it stands: what the rest follows from, at any time.
+    #[schema(value_type = serde_json::Value)]
+    state: Json,
+    /// When it was looked at.
+    at_ms: i64,
+    at: String,
 }
 
 /// What an operator decided about a gate.
@@ -86,6 +92,9 @@ impl Gate {
             next_turn,
             first_due_ms,
             first_due,
+            state: json(&gate.state),
+            at_ms: gate.at.as_millis(),
+            at: rfc3339(gate.at),
         }
     }
 }

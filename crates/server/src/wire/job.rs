@@ -2,6 +2,7 @@
 
 use resurgam::BulkJob;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{Json, both, json, rfc3339};
@@ -13,6 +14,9 @@ pub(crate) struct Job {
     /// running, stopping, done, stopped or failed
     state: String,
     action: String,
+    /// What is done to each, with everything that was asked for.
+    #[schema(value_type = serde_json::Value)]
+    does: Json,
     /// What it is about.
     #[schema(value_type = serde_json::Value)]
     target: Json,
@@ -61,6 +65,8 @@ impl From<&BulkJob> for Job {
             id: job.id.clone(),
             state: job.state().name().to_string(),
             action: job.action.name().to_string(),
+            does: RawValue::from_string(job.action.to_stored().0)
+                .unwrap_or_else(|_| RawValue::NULL.to_owned()),
             target: json(&job.target),
             expected: job.options.expected.min(job.options.limit.unwrap_or(u64::MAX)),
             matched: counts.matched,

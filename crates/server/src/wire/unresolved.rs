@@ -19,6 +19,8 @@ pub(crate) struct Letter {
     workflow: String,
     activity: String,
     queue: String,
+    /// The gate that it was behind.
+    gate: String,
     /// open, redriven or discarded
     state: String,
     at_ms: i64,
@@ -30,6 +32,8 @@ pub(crate) struct Letter {
     failure: Json,
     /// The same for all calls that failed in the same way.
     fingerprint: String,
+    /// What these have in common.
+    error: String,
 }
 
 impl From<&DeadLetter> for Letter {
@@ -40,6 +44,7 @@ impl From<&DeadLetter> for Letter {
             workflow: letter.workflow.clone(),
             activity: letter.activity.clone(),
             queue: letter.queue.clone(),
+            gate: letter.gate.clone(),
             state: letter.state.name().to_string(),
             at_ms: letter.at.as_millis(),
             at: rfc3339(letter.at),
@@ -47,6 +52,7 @@ impl From<&DeadLetter> for Letter {
             attempts: letter.attempts,
             failure: json(&letter.failure),
             fingerprint: letter.fingerprint.clone(),
+            error: letter.error.clone(),
         }
     }
 }

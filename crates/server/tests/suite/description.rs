@@ -63,10 +63,14 @@ async fn the_description_lists_every_route() {
         GET /api/v1/instances/{uid}
         GET /api/v1/instances/{uid}/actions
         POST /api/v1/instances/{uid}/actions/{action}
+        GET /api/v1/instances/{uid}/argument
         GET /api/v1/instances/{uid}/attempts
         GET /api/v1/instances/{uid}/calls
+        POST /api/v1/instances/{uid}/calls/{name}/actions/{action}
+        PUT /api/v1/instances/{uid}/calls/{name}/policy
         GET /api/v1/instances/{uid}/events
         GET /api/v1/instances/{uid}/events/{seq}
+        GET /api/v1/instances/{uid}/export
         GET /api/v1/instances/{uid}/input
         GET /api/v1/instances/{uid}/newest
         GET /api/v1/instances/{uid}/outcome
@@ -93,8 +97,10 @@ async fn the_description_lists_every_route() {
         GET /api/v1/schedules/{id}
         PUT /api/v1/schedules/{id}
         POST /api/v1/schedules/{id}/actions/{action}
+        GET /api/v1/schedules/{id}/argument
         GET /api/v1/schedules/{id}/input
         GET /api/v1/search
+        GET /api/v1/server
         GET /api/v1/tokens
         POST /api/v1/tokens
         DELETE /api/v1/tokens/{id}

@@ -9,6 +9,7 @@ mod description;
 mod log;
 mod logins;
 mod numbers;
+mod operating;
 mod questions;
 mod reading;
 mod restarting;

@@ -113,10 +113,14 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/instances/{uid}
         -      x    x    -    x GET /api/v1/instances/{uid}/actions
         -      -    x    -    x POST /api/v1/instances/{uid}/actions/{action}
+        -      x    x    -    x GET /api/v1/instances/{uid}/argument
         -      x    x    -    x GET /api/v1/instances/{uid}/attempts
         -      x    x    -    x GET /api/v1/instances/{uid}/calls
+        -      -    x    -    x POST /api/v1/instances/{uid}/calls/{name}/actions/{action}
+        -      -    x    -    x PUT /api/v1/instances/{uid}/calls/{name}/policy
         -      x    x    -    x GET /api/v1/instances/{uid}/events
         -      x    x    -    x GET /api/v1/instances/{uid}/events/{seq}
+        -      x    x    -    x GET /api/v1/instances/{uid}/export
         -      x    x    -    x GET /api/v1/instances/{uid}/input
         -      x    x    -    x GET /api/v1/instances/{uid}/newest
         -      x    x    -    x GET /api/v1/instances/{uid}/outcome
@@ -143,8 +147,10 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/schedules/{id}
         -      -    x    -    x PUT /api/v1/schedules/{id}
         -      -    x    -    x POST /api/v1/schedules/{id}/actions/{action}
+        -      x    x    -    x GET /api/v1/schedules/{id}/argument
         -      x    x    -    x GET /api/v1/schedules/{id}/input
         -      x    x    -    x GET /api/v1/search
+        -      x    x    -    x GET /api/v1/server
         -      -    -    -    x GET /api/v1/tokens
         -      -    -    -    x POST /api/v1/tokens
         -      -    -    -    x DELETE /api/v1/tokens/{id}

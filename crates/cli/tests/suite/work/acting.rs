@@ -34,7 +34,7 @@ fn status(place: &Place) -> String {
 }
 
 #[test(minutes = 15)]
-fn a_call_is_retried_when_the_other_side_is_back() {
+pub(super) fn a_call_is_retried_when_the_other_side_is_back() {
     let place = place();
     let worker = worker(&place);
     place.write("bank", "");
@@ -51,7 +51,7 @@ fn a_call_is_retried_when_the_other_side_is_back() {
 }
 
 #[test(minutes = 15)]
-fn a_call_is_paused_shown_and_completed_by_hand() {
+pub(super) fn a_call_is_paused_shown_and_completed_by_hand() {
     let place = place();
     let worker = worker(&place);
     let paused = place.run(&["call", "pause", "order", "charge#2", "--by", "ana"]);
@@ -70,7 +70,7 @@ fn a_call_is_paused_shown_and_completed_by_hand() {
 }
 
 #[test(minutes = 15)]
-fn where_nobody_works_an_action_is_stored_for_who_does_next() {
+pub(super) fn where_nobody_works_an_action_is_stored_for_who_does_next() {
     let place = place();
     worker(&place).kill();
     let args = ["call", "fail", "order", "charge#2", "--message", "enough", "--request-id", "t-1"];
@@ -85,7 +85,7 @@ fn where_nobody_works_an_action_is_stored_for_who_does_next() {
 }
 
 #[test(minutes = 15)]
-fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
+pub(super) fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
     let place = place();
     let worker = worker(&place);
     for (args, said) in [
@@ -122,7 +122,7 @@ fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
 }
 
 #[test(minutes = 15)]
-fn a_paused_call_that_must_not_run_twice_is_shown_with_what_ends_it() {
+pub(super) fn a_paused_call_that_must_not_run_twice_is_shown_with_what_ends_it() {
     let place = place();
     let worker = worker(&place);
     place.write(
@@ -139,7 +139,7 @@ fn a_paused_call_that_must_not_run_twice_is_shown_with_what_ends_it() {
 }
 
 #[test(minutes = 15)]
-fn a_policy_is_set_for_all_calls_of_an_activity_listed_and_removed() {
+pub(super) fn a_policy_is_set_for_all_calls_of_an_activity_listed_and_removed() {
     let place = place();
     let worker = worker(&place);
     place

@@ -23,7 +23,7 @@ fn status(place: &Place) -> String {
 }
 
 #[test(minutes = 15)]
-fn an_instance_is_paused_shown_and_resumed() {
+pub(super) fn an_instance_is_paused_shown_and_resumed() {
     let place = place("retry: 9, backoff: 1h");
     let worker = place.begin(&["worker"]);
     until("the first attempt to fail", || {
@@ -51,7 +51,7 @@ fn an_instance_is_paused_shown_and_resumed() {
 }
 
 #[test(minutes = 15)]
-fn an_instance_that_failed_is_reset_when_the_other_side_is_back() {
+pub(super) fn an_instance_that_failed_is_reset_when_the_other_side_is_back() {
     let place = place("retry: 1, backoff: 1s");
     let worker = place.begin(&["worker"]);
     until("the order to fail", || status(&place) == "failed");
@@ -80,7 +80,7 @@ fn an_instance_that_failed_is_reset_when_the_other_side_is_back() {
 }
 
 #[test(minutes = 15)]
-fn a_reset_says_where_to() {
+pub(super) fn a_reset_says_where_to() {
     let place = place("retry: 1, backoff: 1s");
     for args in [&["reset", "order"][..], &["reset", "order", "--to", "2", "--last-failure"]] {
         assert_eq!(place.run(args).code, Some(2), "{args:?}");

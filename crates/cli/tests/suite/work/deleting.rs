@@ -25,7 +25,7 @@ fn ids(place: &Place) -> Vec<String> {
 }
 
 #[test(minutes = 15)]
-fn one_closed_instance_is_deleted_by_its_id_and_an_open_one_is_refused() {
+pub(super) fn one_closed_instance_is_deleted_by_its_id_and_an_open_one_is_refused() {
     let place = place();
     let open = place.run(&["delete", "o"]);
     let message = "error: E5 delete o: the instance is open (running); cancel it first\n";
@@ -44,7 +44,7 @@ fn one_closed_instance_is_deleted_by_its_id_and_an_open_one_is_refused() {
 }
 
 #[test(minutes = 15)]
-fn many_are_deleted_by_what_they_are_and_counted_before() {
+pub(super) fn many_are_deleted_by_what_they_are_and_counted_before() {
     let place = place();
     let count = |args: &[&str]| -> Value {
         let dry = place.json(&[&["delete", "--dry-run"], args].concat());

@@ -27,7 +27,7 @@ fn ids(place: &Place) -> Vec<String> {
 }
 
 #[test(minutes = 15)]
-fn every_line_starts_an_instance_and_the_same_file_again_starts_nothing() {
+pub(super) fn every_line_starts_an_instance_and_the_same_file_again_starts_nothing() {
     let place = place();
     let lines = "{\"id\": \"a\", \"input\": {\"n\": 1}}\n\n{\"input\": {\"n\": 2}}\n\
                  {\"id\": \"b\", \"input\": {\"n\": [3]}}";
@@ -60,7 +60,7 @@ const BROKEN: &[u8] = b"{\"id\": \"a\", \"input\": {\"n\": 1}}\n\
     {\"id\": \"e\", \"input\": {\"n\": 1}}\n";
 
 #[test(minutes = 15)]
-fn a_line_that_is_wrong_is_named_and_the_others_are_started() {
+pub(super) fn a_line_that_is_wrong_is_named_and_the_others_are_started() {
     let place = place();
     let args = ["start", "one.rap", "--each", "-", "--json"];
     let form = place.run_reading(BROKEN, &args).json_with(2);
@@ -96,7 +96,7 @@ fn a_line_that_is_wrong_is_named_and_the_others_are_started() {
 }
 
 #[test(minutes = 15)]
-fn many_lines_are_started_and_none_twice() {
+pub(super) fn many_lines_are_started_and_none_twice() {
     let place = place();
     let lines: String = (1..=2_000).map(|n| format!("{{\"input\": {{\"n\": {n}}}}}\n")).collect();
     place.write("many.jsonl", &lines);
@@ -125,7 +125,7 @@ fn lines_are_started_as_they_come_and_an_interrupt_says_how_many_were() {
 }
 
 #[test(minutes = 15)]
-fn a_graph_has_its_store_for_each_line_or_for_all() {
+pub(super) fn a_graph_has_its_store_for_each_line_or_for_all() {
     let place = Place::new();
     let node = json!({
         "node_name": "one", "namespace": "d", "identifier": "a",

@@ -22,7 +22,7 @@ fn status(place: &Place) -> String {
 }
 
 #[test(minutes = 15)]
-fn a_call_that_a_gate_holds_back_says_so_and_goes_on_when_it_opens() {
+pub(super) fn a_call_that_a_gate_holds_back_says_so_and_goes_on_when_it_opens() {
     let place = place();
     let shut = ["gate", "shut", "bank", "--by", "ana", "--reason", "maintenance"];
     assert_eq!(place.run(&shut).code, Some(0));
@@ -42,7 +42,7 @@ fn a_call_that_a_gate_holds_back_says_so_and_goes_on_when_it_opens() {
 }
 
 #[test(minutes = 15)]
-fn a_call_that_waits_for_its_turn_says_what_bounds_it() {
+pub(super) fn a_call_that_waits_for_its_turn_says_what_bounds_it() {
     let place = place();
     place.write("gate.json", "{\"concurrency\": 1}");
     assert_eq!(place.run(&["gate", "set", "bank", "gate.json"]).code, Some(0));
@@ -69,7 +69,7 @@ fn a_call_that_waits_for_its_turn_says_what_bounds_it() {
 }
 
 #[test(minutes = 15)]
-fn an_activity_that_is_paused_begins_nothing_until_it_is_resumed() {
+pub(super) fn an_activity_that_is_paused_begins_nothing_until_it_is_resumed() {
     let place = place();
     let pause = ["activity", "pause", "charge", "--by", "ana", "--reason", "a wrong price"];
     assert_eq!(place.run(&pause).code, Some(0));

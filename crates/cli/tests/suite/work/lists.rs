@@ -24,7 +24,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[test(minutes = 15)]
-fn a_long_list_says_how_to_read_on_and_new_instances_are_on_no_later_page() {
+pub(super) fn a_long_list_says_how_to_read_on_and_new_instances_are_on_no_later_page() {
     let place = five();
     let mut args = vec!["list".to_string(), "--limit".to_string(), "2".to_string()];
     let mut pages: Vec<Vec<String>> = Vec::new();
@@ -46,7 +46,7 @@ fn a_long_list_says_how_to_read_on_and_new_instances_are_on_no_later_page() {
 }
 
 #[test(minutes = 15)]
-fn programs_read_on_behind_the_cursor_of_the_last_row() {
+pub(super) fn programs_read_on_behind_the_cursor_of_the_last_row() {
     let place = five();
     let first = place.json(&["list", "--limit", "3"]);
     assert_eq!(ids(&first), ["n-5", "n-4", "n-3"]);
@@ -61,7 +61,7 @@ fn programs_read_on_behind_the_cursor_of_the_last_row() {
 }
 
 #[test(minutes = 15)]
-fn a_list_can_begin_at_a_time() {
+pub(super) fn a_list_can_begin_at_a_time() {
     let place = five();
     let all = place.json(&["list"]);
     assert_eq!(ids(&place.json(&["list", "--since", "1h"])).len(), 5);
@@ -88,7 +88,7 @@ fn utc(text: &str) -> &str {
 }
 
 #[test(minutes = 15)]
-fn times_are_printed_in_utc_where_somebody_asks() {
+pub(super) fn times_are_printed_in_utc_where_somebody_asks() {
     let place = Place::new();
     place.write("flaky.rap", "fn main(input: [], output: [r]):\n    return @flaky() [retry: 1]\n");
     place.action("flaky", "[ $RESURGAM_ATTEMPT = 1 ] && exit 5; echo 7");
@@ -113,7 +113,7 @@ fn times_are_printed_in_utc_where_somebody_asks() {
 }
 
 #[test(minutes = 15)]
-fn what_waits_says_in_utc_until_when() {
+pub(super) fn what_waits_says_in_utc_until_when() {
     let place = Place::new();
     place.write(
         "slow.rap",

@@ -37,7 +37,7 @@ fn completed(place: &Place) -> usize {
 }
 
 #[test(minutes = 15)]
-fn calls_are_looked_at_tried_and_retried_together() {
+pub(super) fn calls_are_looked_at_tried_and_retried_together() {
     let place = place();
     let worker = worker(&place);
     let retry = ["call", "retry", "--activity", "charge", "--failed-since", "1h"];
@@ -83,7 +83,7 @@ fn calls_are_looked_at_tried_and_retried_together() {
 }
 
 #[test(minutes = 15)]
-fn a_job_is_stored_without_a_worker_stopped_and_never_begun() {
+pub(super) fn a_job_is_stored_without_a_worker_stopped_and_never_begun() {
     let place = place();
     worker(&place).kill();
     let pause = ["call", "pause", "--workflow", "order", "--request-id", "t-1"];
@@ -105,7 +105,7 @@ fn a_job_is_stored_without_a_worker_stopped_and_never_begun() {
 }
 
 #[test(minutes = 15)]
-fn instances_are_paused_and_resumed_together() {
+pub(super) fn instances_are_paused_and_resumed_together() {
     let place = place();
     let worker = worker(&place);
     let paused = place.run(&["pause", "--workflow", "order", "--limit", "2"]);
@@ -118,7 +118,7 @@ fn instances_are_paused_and_resumed_together() {
 }
 
 #[test(minutes = 15)]
-fn what_chooses_nothing_or_too_much_is_refused_with_what_to_do() {
+pub(super) fn what_chooses_nothing_or_too_much_is_refused_with_what_to_do() {
     let place = place();
     for (args, said) in [
         (&["call", "retry"][..], "retry: nobody says which calls"),

@@ -15,6 +15,7 @@ mod lists;
 mod looking;
 mod many;
 mod postgres;
+mod remote;
 mod remote_kills;
 mod run;
 mod schedules;

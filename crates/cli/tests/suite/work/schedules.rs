@@ -32,7 +32,7 @@ fn ids(place: &Place) -> Vec<String> {
 }
 
 #[test(minutes = 15)]
-fn a_schedule_is_created_shown_paused_resumed_and_deleted() {
+pub(super) fn a_schedule_is_created_shown_paused_resumed_and_deleted() {
     let place = place();
     let made = place.run(&[&NIGHTLY[..], &["--utc"]].concat());
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -62,7 +62,7 @@ fn a_schedule_is_created_shown_paused_resumed_and_deleted() {
 }
 
 #[test(minutes = 15)]
-fn a_schedule_that_says_something_else_is_refused_or_replaced() {
+pub(super) fn a_schedule_that_says_something_else_is_refused_or_replaced() {
     let place = place();
     assert_eq!(place.run(&NIGHTLY).code, Some(0));
     let other: Vec<&str> =
@@ -77,7 +77,7 @@ fn a_schedule_that_says_something_else_is_refused_or_replaced() {
 }
 
 #[test(minutes = 15)]
-fn everything_that_a_schedule_can_say_is_an_option() {
+pub(super) fn everything_that_a_schedule_can_say_is_an_option() {
     let place = place();
     let made = place.json(&[
         "schedule",
@@ -121,7 +121,7 @@ fn everything_that_a_schedule_can_say_is_an_option() {
 }
 
 #[test(minutes = 15)]
-fn what_makes_no_sense_is_refused_and_nothing_is_stored() {
+pub(super) fn what_makes_no_sense_is_refused_and_nothing_is_stored() {
     let place = place();
     let create = |args: &[&str]| {
         let input = ["--input", r#"{"n": 1}"#];
@@ -154,7 +154,7 @@ fn what_makes_no_sense_is_refused_and_nothing_is_stored() {
 }
 
 #[test(minutes = 15)]
-fn a_schedule_runs_now_and_for_a_past_range_once_for_each_firing() {
+pub(super) fn a_schedule_runs_now_and_for_a_past_range_once_for_each_firing() {
     let place = place();
     assert_eq!(place.run(&[&NIGHTLY[..], &["--paused"]].concat()).code, Some(0));
     let now = place.run(&["schedule", "run", "nightly"]).stdout;

@@ -1,9 +1,11 @@
 //! A folder with a database, files and actions, and the program to run them with.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, Signal};
@@ -14,11 +16,60 @@ pub(crate) use crate::processes::until;
 /// Numbers for the files that output goes to.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+thread_local! {
+    /// Places that are made now ask a server wherever one can answer.
+    static ASKS_A_SERVER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a test with every command that a server can answer asked of one.
+pub(crate) fn asking_a_server(test: impl FnOnce()) {
+    ASKS_A_SERVER.set(true);
+    test();
+    ASKS_A_SERVER.set(false);
+}
+
+/// True for a command that a server can answer.
+fn is_for_servers(args: &[&str]) -> bool {
+    const OPERATORS: &[&str] = &[
+        "activity",
+        "attempts",
+        "bulk",
+        "call",
+        "cancel",
+        "dead",
+        "delete",
+        "export",
+        "gate",
+        "history",
+        "list",
+        "pause",
+        "paused",
+        "queue",
+        "reset",
+        "restart",
+        "resume",
+        "schedule",
+        "show",
+        "signal",
+        "start",
+        "terminate",
+        "watch",
+    ];
+    match args {
+        ["policy", verb, ..] => ["list", "set", "unset", "what-if"].contains(verb),
+        [command, ..] => OPERATORS.contains(command),
+        [] => false,
+    }
+}
+
 /// A folder of its own.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     database: String,
     environment: Vec<(String, String)>,
+    asks_a_server: bool,
+    /// The server of the database, once somebody has asked it, and its address.
+    server: OnceLock<(Process, String)>,
 }
 
 /// What a process left behind.
@@ -47,7 +98,8 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("actions")).unwrap();
         let (database, environment) = ("sqlite:test.db".to_string(), Vec::new());
-        Place { folder, database, environment }
+        let asks_a_server = ASKS_A_SERVER.get();
+        Place { folder, database, environment, asks_a_server, server: OnceLock::new() }
     }
 
     /// The same on another database.
@@ -82,7 +134,33 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// The address of a server of the database that asks for no token. It ends with the place.
+    pub(crate) fn server(&self) -> &str {
+        let (_, address) = self.server.get_or_init(|| self.serve(&[]));
+        address
+    }
+
+    /// A server of the database, and its address.
+    pub(crate) fn serve(&self, more: &[&str]) -> (Process, String) {
+        let args = [&["server", "--listen", "0"], more].concat();
+        let server = self.spawn(self.plain(&args), &args);
+        until("the server serves", || server.said().contains("serving at http"));
+        let said = server.said();
+        let address = said.split("serving at ").nth(1).unwrap();
+        let address = address.split([';', ',', ' ', '\n']).next().unwrap().to_string();
+        (server, address)
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.plain(args);
+        if self.asks_a_server && is_for_servers(args) {
+            command.env_remove("RESURGAM_DB").env("RESURGAM_SERVER", self.server());
+        }
+        command
+    }
+
+    /// A command that asks the database, unless it says otherwise.
+    fn plain(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_resurgam"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RESURGAM_")) {
             command.env_remove(name);

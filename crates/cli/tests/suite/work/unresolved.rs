@@ -33,7 +33,7 @@ fn worker(place: &Place, command: &str) -> Process {
 }
 
 #[test(minutes = 15)]
-fn dead_letters_are_grouped_shown_redriven_and_discarded() {
+pub(super) fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     let place = place("dead_letter");
     assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
     let worker = worker(&place, "dead");
@@ -131,7 +131,7 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
 }
 
 #[test(minutes = 15)]
-fn paused_calls_are_grouped_and_resumed_together() {
+pub(super) fn paused_calls_are_grouped_and_resumed_together() {
     let place = place("pause");
     let worker = worker(&place, "paused");
     let group = place.json(&["paused", "list"])[0].clone();
@@ -163,7 +163,7 @@ fn paused_calls_are_grouped_and_resumed_together() {
 }
 
 #[test(minutes = 15)]
-fn one_call_that_is_named_is_decided_about_as_it_would_be_in_a_group() {
+pub(super) fn one_call_that_is_named_is_decided_about_as_it_would_be_in_a_group() {
     let place = Place::new();
     let program =
         "fn main(input: [], output: [r]):\n    return @charge() [retry: 9, backoff: 1h]\n";

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::work::support::Place;
 
 #[test(minutes = 15)]
-fn recorded_calls_follow_another_policy() {
+pub(super) fn recorded_calls_follow_another_policy() {
     let place = Place::new();
     let program =
         "fn main(input: [], output: [r]):\n    return @flaky() [retry: 3, backoff: 20ms]\n";

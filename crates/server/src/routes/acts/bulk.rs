@@ -15,11 +15,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::instances::Place;
-use super::{Done, policy};
+use super::{Done, Why, policy};
 use crate::api::Api;
 use crate::audit::Did;
 use crate::caller::{Caller, RequestKey};
-use crate::extract::{Body, Path};
+use crate::extract::{Body, Path, Query};
 use crate::names::call_name;
 use crate::problem::Problem;
 use crate::wire::job::Job;
@@ -34,6 +34,9 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 struct NewJob {
     calls: Option<Calls>,
     runs: Option<Runs>,
+    /// Everything that the action is for, where `calls` or `runs` names nothing.
+    #[serde(default)]
+    all: bool,
     /// Of calls: retry, pause, resume, fail or set_policy. Of runs: pause, resume, restart or
     /// reset.
     action: String,
@@ -122,7 +125,7 @@ struct Runs {
 }
 
 impl Calls {
-    fn filter(self) -> Result<CallFilter, Problem> {
+    fn filter(self, all: bool) -> Result<CallFilter, Problem> {
         let status = self.status.map(|name| {
             CallStatus::named(&name).ok_or_else(|| {
                 Problem::invalid(format!(
@@ -145,9 +148,10 @@ impl Calls {
             fingerprint: self.fingerprint,
             until: None,
         };
-        match filter.is_empty() {
+        match filter.is_empty() && !all {
             true => {
-                Err(Problem::invalid("calls: name at least one thing that they have in common"))
+                let what = "calls: name at least one thing that they have in common, or `all`";
+                Err(Problem::invalid(what))
             }
             false => Ok(filter),
         }
@@ -155,7 +159,7 @@ impl Calls {
 }
 
 impl Runs {
-    fn filter(self) -> Result<RunFilter, Problem> {
+    fn filter(self, all: bool) -> Result<RunFilter, Problem> {
         let status = |name: &String| {
             let unknown =
                 || Problem::invalid(format!("runs.status={name:?}: there is no such one"));
@@ -174,8 +178,11 @@ impl Runs {
             started_since: self.started_since_ms.map(Timestamp::from_millis),
             failed_since: self.failed_since_ms.map(Timestamp::from_millis),
         };
-        match filter == RunFilter::default() {
-            true => Err(Problem::invalid("runs: name at least one thing that they have in common")),
+        match filter == RunFilter::default() && !all {
+            true => {
+                let what = "runs: name at least one thing that they have in common, or `all`";
+                Err(Problem::invalid(what))
+            }
             false => Ok(filter),
         }
     }
@@ -185,8 +192,12 @@ impl Runs {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Preview {
     count: u64,
+    /// What they are: call, instance or dead letter; null where there are none.
+    of: Option<String>,
     /// The first of them: calls and letters by the name of the call, instances by id.
     first: Vec<String>,
+    /// The same for people, one by one: `order-42 charge#6`.
+    told: Vec<String>,
 }
 
 /// What a request for a job is answered with.
@@ -253,10 +264,23 @@ impl Asks {
 
 impl Preview {
     fn of(found: &BulkPreview) -> Self {
-        let calls = found.calls.iter().map(|matched| call_name(matched.task.call));
-        let letters = found.letters.iter().map(|letter| call_name(letter.call));
-        let runs = found.runs.iter().map(|row| row.id.clone());
-        Preview { count: found.count, first: calls.chain(letters).chain(runs).collect() }
+        let calls = found.calls.iter().map(|matched| {
+            let (task, id) = (&matched.task, &matched.instance);
+            ("call", call_name(task.call), format!("{id} {}#{}", task.name, task.call.seq))
+        });
+        let letters = found.letters.iter().map(|letter| {
+            let name = format!("{} {}#{}", letter.instance, letter.activity, letter.call.seq);
+            ("dead letter", call_name(letter.call), name)
+        });
+        let runs = found.runs.iter().map(|row| ("instance", row.id.clone(), row.id.clone()));
+        let mut preview =
+            Preview { count: found.count, of: None, first: Vec::new(), told: Vec::new() };
+        for (of, name, told) in calls.chain(letters).chain(runs) {
+            preview.of = Some(of.to_string());
+            preview.first.push(name);
+            preview.told.push(told);
+        }
+        preview
     }
 }
 
@@ -264,8 +288,8 @@ impl NewJob {
     /// The job that is asked for, without its reason.
     fn act(&mut self, client: &Client) -> Result<BulkAct, Problem> {
         let act = match (self.calls.take(), self.runs.take()) {
-            (Some(calls), None) => self.on_calls(client, calls.filter()?)?,
-            (None, Some(runs)) => self.on_runs(client, runs.filter()?)?,
+            (Some(calls), None) => self.on_calls(client, calls.filter(self.all)?)?,
+            (None, Some(runs)) => self.on_runs(client, runs.filter(self.all)?)?,
             _ => return Err(Problem::invalid("a bulk job: give either `calls` or `runs`")),
         };
         Ok(self.with_options(act))
@@ -356,15 +380,16 @@ async fn begin(
 /// Stops an action on many; what it has asked for is carried out
 #[utoipa::path(
     delete, path = "/api/v1/bulk/{id}", tag = "decisions",
-    params(("id" = String, Path, description = "The id of the job")),
+    params(("id" = String, Path, description = "The id of the job"), Why),
     responses((status = OK, body = Done))
 )]
 async fn stop(
     State(api): State<Api>,
     Path(id): Path<String>,
     caller: Caller,
+    Query(why): Query<Why>,
 ) -> Result<Json<Done>, Problem> {
-    match api.client.stop_bulk(&id, caller.signs(None)).await? {
+    match api.client.stop_bulk(&id, caller.signs(why.by)).await? {
         true => {
             let told = "stopped; what it has asked for is carried out";
             api.record(&caller, None, None, Did::new("bulk", &id, told)).await;

@@ -1,6 +1,7 @@
 //! Acting on activity calls.
 
 use axum::extract::State;
+use resurgam::{Act, CallHandle, Uid};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,11 +12,15 @@ use utoipa_axum::routes;
 use super::{Answer, Asked, Done, policy};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
-use crate::extract::{Body, Path, call, present};
+use crate::extract::{Body, Path, call, present, uid};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(act)).routes(routes!(set_policy))
+    OpenApiRouter::new()
+        .routes(routes!(act))
+        .routes(routes!(act_by_name))
+        .routes(routes!(set_policy))
+        .routes(routes!(set_policy_by_name))
 }
 
 /// What an action on a call needs. Each action takes its own fields, and refuses the others.
@@ -60,40 +65,86 @@ async fn act(
     Body(wanted): Body<CallAction>,
 ) -> Answer {
     let of = call(&name)?;
-    let handle = api.client.call_of(of);
-    let CallAction { by, reason, reset, clock_runs, value, unchecked, message } = wanted;
-    let mut act = match (action.as_str(), value, message) {
-        ("retry", None, None) => handle.retry(),
-        ("pause", None, None) => handle.pause(),
-        ("resume", None, None) => handle.resume(),
-        ("complete", Some(value), None) => handle.complete(&value),
-        ("complete", None, _) => {
-            return Err(Problem::invalid("complete: `value` is what the workflow gets"));
-        }
-        ("fail", None, Some(message)) => handle.fail(message),
-        ("fail", _, None) => {
-            return Err(Problem::invalid("fail: `message` is what the workflow is told"));
-        }
-        ("retry" | "pause" | "resume" | "complete" | "fail", ..) => {
-            let what = "`value` is for complete, `message` for fail";
-            return Err(Problem::invalid(format!("{action}: {what}")));
-        }
-        _ => {
-            return Err(Problem::missing(format!(
-                "{action:?} cannot be done to a call; write retry, pause, resume, complete or fail"
-            )));
-        }
-    };
-    if reset {
-        act = act.reset();
-    }
-    if clock_runs {
-        act = act.clock_runs();
-    }
-    if unchecked {
-        act = act.unchecked();
-    }
+    let act = wanted.of(&api.client.call_of(of), &action)?;
+    let CallAction { by, reason, .. } = wanted;
     Asked::new(caller, key, by).because(reason).act(&api, of.run.uid, act).await
+}
+
+/// The call of an instance that a name means, while the instance has its id.
+async fn named(api: &Api, of: &str, name: &str) -> Result<(Uid, CallHandle), Problem> {
+    let uid = uid(of)?;
+    let row = api.client.instance_of(uid).row().await?;
+    match api.client.find(&row.id).await? {
+        Some(now) if now.uid == uid => Ok((uid, api.client.call(&row.id, name))),
+        _ => Err(Problem::conflict(format!("the id {} belongs to another instance now", row.id))),
+    }
+}
+
+/// Does something to an open activity call of an instance, named as histories name it
+///
+/// As `charge#6`, or as `charge` when one call of that activity is open. What changes nothing is a
+/// conflict, and the problem says why.
+#[utoipa::path(
+    post, path = "/api/v1/instances/{uid}/calls/{name}/actions/{action}", tag = "calls",
+    params(
+        ("uid" = String, Path, description = "The uid of the instance"),
+        ("name" = String, Path, description = "Such as charge#6, encoded for a path"),
+        ("action" = String, Path, description = "retry, pause, resume, complete or fail"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
+    ),
+    request_body = CallAction,
+    responses((status = OK, body = Done), (status = ACCEPTED, body = Done))
+)]
+async fn act_by_name(
+    State(api): State<Api>,
+    Path((of, name, action)): Path<(String, String, String)>,
+    caller: Caller,
+    key: RequestKey,
+    Body(wanted): Body<CallAction>,
+) -> Answer {
+    let (uid, call) = named(&api, &of, &name).await?;
+    let act = wanted.of(&call, &action)?;
+    let CallAction { by, reason, .. } = wanted;
+    Asked::new(caller, key, by).because(reason).act(&api, uid, act).await
+}
+
+impl CallAction {
+    /// What is asked of a call.
+    fn of(&self, call: &CallHandle, action: &str) -> Result<Act, Problem> {
+        let mut act = match (action, &self.value, &self.message) {
+            ("retry", None, None) => call.retry(),
+            ("pause", None, None) => call.pause(),
+            ("resume", None, None) => call.resume(),
+            ("complete", Some(value), None) => call.complete(value),
+            ("complete", None, _) => {
+                return Err(Problem::invalid("complete: `value` is what the workflow gets"));
+            }
+            ("fail", None, Some(message)) => call.fail(message),
+            ("fail", _, None) => {
+                return Err(Problem::invalid("fail: `message` is what the workflow is told"));
+            }
+            ("retry" | "pause" | "resume" | "complete" | "fail", ..) => {
+                let what = "`value` is for complete, `message` for fail";
+                return Err(Problem::invalid(format!("{action}: {what}")));
+            }
+            _ => {
+                return Err(Problem::missing(format!(
+                    "{action:?} cannot be done to a call; write retry, pause, resume, complete or \
+                     fail"
+                )));
+            }
+        };
+        if self.reset {
+            act = act.reset();
+        }
+        if self.clock_runs {
+            act = act.clock_runs();
+        }
+        if self.unchecked {
+            act = act.unchecked();
+        }
+        Ok(act)
+    }
 }
 
 /// A policy that is to decide.
@@ -123,4 +174,26 @@ async fn set_policy(
     let of = call(&name)?;
     let act = api.client.call_of(of).set_policy(policy(&new.policy)?);
     Asked::new(caller, key, new.by).because(new.reason).act(&api, of.run.uid, act).await
+}
+
+/// Has another policy decide about an open activity call of an instance, named as histories name it
+#[utoipa::path(
+    put, path = "/api/v1/instances/{uid}/calls/{name}/policy", tag = "calls",
+    params(
+        ("uid" = String, Path, description = "The uid of the instance"),
+        ("name" = String, Path, description = "Such as charge#6, encoded for a path")
+    ),
+    request_body = NewPolicy,
+    responses((status = OK, body = Done), (status = ACCEPTED, body = Done))
+)]
+async fn set_policy_by_name(
+    State(api): State<Api>,
+    Path((of, name)): Path<(String, String)>,
+    caller: Caller,
+    key: RequestKey,
+    Body(new): Body<NewPolicy>,
+) -> Answer {
+    let (uid, call) = named(&api, &of, &name).await?;
+    let act = call.set_policy(policy(&new.policy)?);
+    Asked::new(caller, key, new.by).because(new.reason).act(&api, uid, act).await
 }

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use resurgam::Timestamp;
 use resurgam::schedule::Schedule as Form;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -17,6 +18,7 @@ use crate::audit::Did;
 use crate::caller::Caller;
 use crate::extract::{Body, Path, Query};
 use crate::problem::Problem;
+use crate::wire;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(put, delete)).routes(routes!(act))
@@ -28,7 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 struct NewSchedule {
     workflow: String,
     /// The arguments of the workflow; an empty object unless given.
-    input: Option<Value>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
     /// When, in the form of the guide about schedules, without the id.
     schedule: Map<String, Value>,
     /// Takes the place of a schedule of this id that says something else.
@@ -59,7 +62,8 @@ async fn put(
     form.insert("id".to_string(), id.clone().into());
     let schedule = Form::from_value(&Value::Object(form));
     let schedule = schedule.map_err(|problems| Problem::of_input("schedule", &problems))?;
-    let input = new.input.unwrap_or_else(|| Value::Object(Map::new()));
+    // As it stands, and not taken apart and put together again.
+    let input = new.input.unwrap_or_else(|| wire::json(&Map::new()));
     let mut put = api.client.schedule_as(schedule, &new.workflow, &input).priority(new.priority);
     if let Some(queue) = new.queue {
         put = put.queue(queue);

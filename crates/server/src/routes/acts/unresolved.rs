@@ -94,16 +94,28 @@ fn unknown(action: &str, known: &str) -> Problem {
     Problem::missing(format!("{action:?} cannot be done to it; write {known}"))
 }
 
-/// A decision about many letters. At least one of `fingerprint` and `activity` says about which.
+/// A decision about many letters: those that everything which is given holds for, or `all`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct LettersAction {
     fingerprint: Option<String>,
     activity: Option<String>,
+    /// Those of instances with these ids.
+    ids: Vec<String>,
+    workflow: Option<String>,
+    queue: Option<String>,
+    /// Those that failed with this type, or with one that descends from it.
+    failure_type: Option<String>,
+    /// Those that failed with this code.
+    failure_code: Option<String>,
     /// Those that were given up at that time or later.
     since_ms: Option<i64>,
+    /// Every open letter, where nothing else is given.
+    all: bool,
     /// How many at most.
-    limit: Option<usize>,
+    limit: Option<u64>,
+    /// How many are decided about first; the others follow when those have succeeded.
+    first: Option<u32>,
     /// redrive: each activity runs once more by itself.
     as_new: bool,
     /// redrive: with other idempotency keys.
@@ -138,14 +150,23 @@ async fn letters(
     RequestKey(key): RequestKey,
     Body(wanted): Body<LettersAction>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    let LettersAction { fingerprint, activity, since_ms, limit, by, reason, .. } = wanted;
-    let LettersAction { spread_ms, dry_run, expect_count, .. } = wanted;
-    if fingerprint.is_none() && activity.is_none() {
-        return Err(Problem::invalid("dead letters: name a fingerprint or an activity"));
+    let LettersAction { spread_ms, dry_run, expect_count, limit, first, .. } = wanted;
+    let LettersAction { by, reason, .. } = wanted;
+    let filter = DeadLetterFilter {
+        fingerprint: wanted.fingerprint,
+        activity: wanted.activity,
+        ids: wanted.ids,
+        workflow: wanted.workflow,
+        queue: wanted.queue,
+        failure_type: wanted.failure_type,
+        failure_code: wanted.failure_code,
+        since: wanted.since_ms.map(Timestamp::from_millis),
+        ..DeadLetterFilter::default()
+    };
+    if filter == DeadLetterFilter::default() && !wanted.all {
+        let what = "dead letters: name at least one thing that they have in common, or `all`";
+        return Err(Problem::invalid(what));
     }
-    let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
-    let filter =
-        DeadLetterFilter { fingerprint, activity, since, limit, ..DeadLetterFilter::default() };
     let mut act = match action.as_str() {
         "redrive" => api.client.redrive_all(filter),
         "discard" => api.client.discard(filter),
@@ -157,12 +178,11 @@ async fn letters(
     if wanted.new_key {
         act = act.new_key();
     }
-    let act = spread(act, spread_ms);
+    let act = How { limit, first, spread_ms }.of(act);
     Asks { caller, by, key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
-/// A decision about many paused calls. At least one of `fingerprint` and `activity` says about
-/// which.
+/// A decision about many paused calls: those that everything which is given holds for, or `all`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct PausedAction {
@@ -170,8 +190,12 @@ struct PausedAction {
     activity: Option<String>,
     /// Those that were paused at that time or later.
     since_ms: Option<i64>,
+    /// Every paused call, where nothing else is given.
+    all: bool,
     /// How many at most.
-    limit: Option<usize>,
+    limit: Option<u64>,
+    /// How many are decided about first; the others follow when those have succeeded.
+    first: Option<u32>,
     /// They begin over that time.
     spread_ms: Option<u64>,
     /// Only counts and lists what it would be done to.
@@ -204,13 +228,14 @@ async fn paused(
     RequestKey(key): RequestKey,
     Body(wanted): Body<PausedAction>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    let PausedAction { fingerprint, activity, since_ms, limit, message, by, reason, .. } = wanted;
-    let PausedAction { spread_ms, dry_run, expect_count, .. } = wanted;
-    if fingerprint.is_none() && activity.is_none() {
-        return Err(Problem::invalid("paused calls: name a fingerprint or an activity"));
+    let PausedAction { fingerprint, activity, since_ms, message, by, reason, .. } = wanted;
+    let PausedAction { spread_ms, dry_run, expect_count, limit, first, .. } = wanted;
+    let since = since_ms.map(Timestamp::from_millis);
+    let filter = PausedFilter { fingerprint, activity, since, ..PausedFilter::default() };
+    if filter == PausedFilter::default() && !wanted.all {
+        let what = "paused calls: name at least one thing that they have in common, or `all`";
+        return Err(Problem::invalid(what));
     }
-    let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
-    let filter = PausedFilter { fingerprint, activity, since, limit, after: None };
     let act = match (action.as_str(), message) {
         ("resume", None) => api.client.resume_paused(filter),
         ("fail", Some(message)) => api.client.fail_paused(filter, message),
@@ -220,13 +245,21 @@ async fn paused(
         ("resume", Some(_)) => return Err(Problem::invalid("resume: `message` is for fail")),
         _ => return Err(unknown(&action, "resume or fail")),
     };
-    let act = spread(act, spread_ms);
+    let act = How { limit, first, spread_ms }.of(act);
     Asks { caller, by, key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
-fn spread(act: BulkAct, spread_ms: Option<u64>) -> BulkAct {
-    match spread_ms {
-        Some(ms) => act.spread(Duration::from_millis(ms)),
-        None => act,
+/// How a job goes about it.
+struct How {
+    limit: Option<u64>,
+    first: Option<u32>,
+    spread_ms: Option<u64>,
+}
+
+impl How {
+    fn of(self, act: BulkAct) -> BulkAct {
+        let act = act.spread(Duration::from_millis(self.spread_ms.unwrap_or(0)));
+        let act = self.limit.into_iter().fold(act, BulkAct::limit);
+        self.first.into_iter().fold(act, BulkAct::first)
     }
 }
