@@ -24,8 +24,8 @@ async fn echo(_ctx: WorkflowContext, text: String) -> Result<String, Failure> {
 }
 
 async fn app() -> TestApp {
-    let graph = resurgam_graph::workflow("graph");
-    TestApp::builder().workflow(echo).any_workflow(graph).start().await
+    let graph = resurgam_graph::definition("graph");
+    TestApp::builder().workflow(echo).workflow_definition(graph).start().await
 }
 
 /// What was answered, with its headers.
