@@ -1,6 +1,7 @@
 // Who works on the database.
 import { html } from "./vendor/html.js";
 import { useAsk, useClock } from "./api.js";
+import { Fresh, useSteady } from "./lists.js";
 import { Command, Empty, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Sign } from "./shapes.js";
 import { many } from "./words.js";
@@ -11,6 +12,8 @@ export function Workers() {
   const { data, problem } = useAsk("nodes");
   const now = useAsk("now").data;
   const remote = useAsk("workers").data?.items ?? [];
+  const ofNodes = useSteady(data?.items ?? [], (node) => node.node);
+  const ofWorkers = useSteady(remote, (worker) => worker.session);
   if (!data) return html`<${Wait} problem=${problem} />`;
   const nodes = data.items;
   const lacking = (now?.groups ?? []).filter((group) => group.state === "unregistered");
@@ -19,22 +22,22 @@ export function Workers() {
     <${Trouble} problem=${problem} />
     <${Part} title="Nodes" says="Processes that work on this database.">${
       nodes.length
-        ? html`<table class="list plain"><thead><tr><th>Node</th><th>Program</th><th class="num">Process</th>
+        ? html`<div ref=${ofNodes.box}><${Fresh} ...${ofNodes} /><table class="list plain"><thead><tr><th>Node</th><th>Program</th><th class="num">Process</th>
           <th class="num">Since</th></tr></thead><tbody>
-      ${nodes.map((node) => html`<tr data-row tabindex="-1"><td><span class="tag">
+      ${ofNodes.rows.map((node) => html`<tr data-row tabindex="-1" key=${node.node} class=${node.gone ? "gone" : ""}><td><span class="tag">
         <${Sign} name="running" size=${15} /><span class="id">${node.node}</span></span></td><td>${node.program}</td>
-        <td class="num">${node.pid ?? "–"}</td><td class="num"><${Time} at=${node.since_ms} now=${clock} /></td>
-        </tr>`)}</tbody></table>`
+        <td class="num" data-what="is its process">${node.pid ?? "–"}</td><td class="num"><${Time} at=${node.since_ms} now=${clock} /></td>
+        </tr>`)}</tbody></table></div>`
         : html`<${Empty}>Start one, and it takes up what waits.<//>
           <${Command} line="resurgam worker --actions actions" />`
     }<//>
     <${Part} title="Remote workers" says="Workers in other languages that this server heard of within a lease.">${
       remote.length
-        ? html`<table class="list plain"><thead><tr><th>Session</th><th>Offers</th><th class="num">Runs</th>
+        ? html`<div ref=${ofWorkers.box}><${Fresh} ...${ofWorkers} /><table class="list plain"><thead><tr><th>Session</th><th>Offers</th><th class="num">Runs</th>
           <th>Stands</th><th class="num">Heard of</th></tr></thead><tbody>
-      ${remote.map((worker) => html`<tr data-row tabindex="-1"><td class="id">${worker.session}</td>
-        <td>${worker.activities.join(", ")}</td><td class="num">${worker.running}</td><td><span class="tag">
-        <${Sign} name=${worker.running ? "running" : "event"} size=${15} />${worker.polls ? "waits for more" : "busy"}</span></td><td class="num"><${Time} at=${worker.heard_ms} now=${clock} /></td></tr>`)}</tbody></table>`
+      ${ofWorkers.rows.map((worker) => html`<tr data-row tabindex="-1" key=${worker.session} class=${worker.gone ? "gone" : ""}><td class="id">${worker.session}</td>
+        <td>${worker.activities.join(", ")}</td><td class="num" data-what="run">${worker.running}</td><td><span class="tag">
+        <${Sign} name=${worker.running ? "running" : "event"} size=${15} />${worker.polls ? "waits for more" : "busy"}</span></td><td class="num"><${Time} at=${worker.heard_ms} now=${clock} /></td></tr>`)}</tbody></table></div>`
         : html`<${Empty}>None has asked for work. A worker is a program in any language that polls <code>/api/v1/worker/poll</code>.<//>`
     }<//>
     ${lacking.length > 0 && html`<${Part} title="Nobody knows" says="Activities with calls that no process can run.">
