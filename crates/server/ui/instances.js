@@ -108,6 +108,8 @@ function List({ query, known }) {
   const renew = () => {
     setRows(first.items);
     setCursor(first.cursor);
+    // What has come stands at the top.
+    scrollTo(0, 0);
   };
   const more = async () => {
     try {

@@ -127,6 +127,8 @@ function Age() {
     const timer = setInterval(() => tick(Date.now()), 1_000);
     return () => clearInterval(timer);
   }, []);
+  // Who is asked who they are is shown nothing that could be old.
+  if (wantsToken()) return null;
   const [old, says] = [age(), (ms) => span(Math.floor(ms / 1_000) * 1_000)];
   const bar = (text) => html`<p class="stale" role="status"><${Sign} name="lost" size=${16} /><span>${text}</span></p>`;
   if (old > STALE || (isSilent() && old > EVERY)) {
@@ -134,7 +136,7 @@ function Age() {
     // The age stands beside what is read aloud: a number that changes each second would be read each second.
     return bar(html`${why} <span aria-hidden="true">What is shown is ${says(old)} old.</span>`);
   }
-  if (isLive() && !isHearing() && !wantsToken())
+  if (isLive() && !isHearing())
     return bar(html`The server tells of no changes: the page asks every ${span(EVERY)} instead. <span aria-hidden="true">Nothing was heard for ${says(silence())}.</span>`);
   return null;
 }

@@ -24,7 +24,7 @@ export function Workers() {
       nodes.length
         ? html`<div ref=${ofNodes.box}><${Fresh} ...${ofNodes} /><table class="list plain"><thead><tr><th>Node</th><th>Program</th><th class="num">Process</th>
           <th class="num">Since</th></tr></thead><tbody>
-      ${ofNodes.rows.map((node) => html`<tr data-row tabindex="-1" key=${node.node} class=${node.gone ? "gone" : ""}><td><span class="tag">
+      ${ofNodes.rows.map((node) => html`<tr data-row tabindex="-1" key=${node.node} class=${node.gone ? "gone" : ""}><td class="wide"><span class="tag">
         <${Sign} name="running" size=${15} /><span class="id">${node.node}</span></span></td><td>${node.program}</td>
         <td class="num" data-what="is its process">${node.pid ?? "–"}</td><td class="num"><${Time} at=${node.since_ms} now=${clock} /></td>
         </tr>`)}</tbody></table></div>`
@@ -35,7 +35,7 @@ export function Workers() {
       remote.length
         ? html`<div ref=${ofWorkers.box}><${Fresh} ...${ofWorkers} /><table class="list plain"><thead><tr><th>Session</th><th>Offers</th><th class="num">Runs</th>
           <th>Stands</th><th class="num">Heard of</th></tr></thead><tbody>
-      ${ofWorkers.rows.map((worker) => html`<tr data-row tabindex="-1" key=${worker.session} class=${worker.gone ? "gone" : ""}><td class="id">${worker.session}</td>
+      ${ofWorkers.rows.map((worker) => html`<tr data-row tabindex="-1" key=${worker.session} class=${worker.gone ? "gone" : ""}><td class="id wide">${worker.session}</td>
         <td>${worker.activities.join(", ")}</td><td class="num" data-what="run">${worker.running}</td><td><span class="tag">
         <${Sign} name=${worker.running ? "running" : "event"} size=${15} />${worker.polls ? "waits for more" : "busy"}</span></td><td class="num"><${Time} at=${worker.heard_ms} now=${clock} /></td></tr>`)}</tbody></table></div>`
         : html`<${Empty}>None has asked for work. A worker is a program in any language that polls <code>/api/v1/worker/poll</code>.<//>`

@@ -196,15 +196,18 @@ async fn a_token_that_is_revoked_is_asked_for_again_and_the_view_stays() {
     browser.load(&shop.view("inbox"));
     browser.says("This server asks who you are");
     let made = admin("POST", "tokens", "JSON.stringify({ name: 'night', role: 'operate' })");
-    let secret = made["secret"].as_str().unwrap_or_else(|| panic!("{made}")).to_string();
-    browser.fill("#token", &secret);
+    let other = admin("POST", "tokens", "JSON.stringify({ name: 'day', role: 'operate' })");
+    let secret = |made: &serde_json::Value| {
+        let secret = made["secret"].as_str();
+        secret.unwrap_or_else(|| panic!("{made}")).to_string()
+    };
+    browser.fill("#token", &secret(&made));
     browser.click("[type=submit]");
     browser.says("Nothing waits for a decision");
     let id = made["id"].as_str().unwrap_or_else(|| panic!("{made}"));
     admin("DELETE", &format!("tokens/{id}"), "undefined");
     browser.says("This server asks who you are");
-    let other = admin("POST", "tokens", "JSON.stringify({ name: 'day', role: 'operate' })");
-    browser.fill("#token", other["secret"].as_str().unwrap());
+    browser.fill("#token", &secret(&other));
     browser.click("[type=submit]");
     browser.says("Nothing waits for a decision");
     drop(browser);
