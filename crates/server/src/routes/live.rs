@@ -84,7 +84,8 @@ impl LiveQuery {
 /// `event: changed` with `{"topic": ...}` says what to read again, at most every two seconds.
 /// `event: reset` says that changes may have been missed: who names a `Last-Event-ID` gets it, for
 /// nothing is kept of what was told. `lists` are the newest instances, the first open calls and how
-/// gates stand: somebody who must not miss what is further down asks for it now and then. A comment says every 15 seconds that the stream is alive.
+/// gates stand: somebody who must not miss what is further down asks for it now and then. A comment
+/// says every 15 seconds that the stream is alive.
 #[utoipa::path(
     get, path = "/api/v1/live", tag = "system", params(LiveQuery),
     responses((status = OK, body = String, content_type = "text/event-stream"))

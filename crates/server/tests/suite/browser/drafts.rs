@@ -1,4 +1,5 @@
-//! Actions that are half filled in stand in the address, and what came of one offers what takes it back.
+//! Actions that are half filled in stand in the address, and what came of one offers what takes it
+//! back.
 
 use resurgam_watchdog::test;
 
