@@ -248,13 +248,14 @@ async fn letters_open_the_deeds_of_every_view_and_escape_leads_back() {
     browser.says("post is shut");
     opens("r", "Let it decide gate post");
     browser.load(&shop.view("gates?activity=charge"));
-    browser.until("document.querySelector('.deed') !== null");
+    // What stands there is of the view before, until this one is.
+    browser.says("No attempt of activity charge begins");
     opens("p", "Pause activity charge");
     browser.press("gs");
     browser.says("One schedule");
     opens("p", "Pause nightly");
     browser.load(&shop.view(&format!("instance/{uid}")));
-    browser.until("document.querySelector('.deed') !== null");
+    browser.says("Waits for attempt 2 of charge");
     opens("p", "Pause charge#2");
     browser.press("gi");
     browser.says("That is all: 2\u{a0}instances");
