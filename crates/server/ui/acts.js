@@ -1,6 +1,9 @@
 // What can be done to a call, to a run and to groups, in words. Which of them are offered follows from how
 // the thing stands; whether one is refused in the end is up to the engine, and its answer is shown.
+import { html } from "./vendor/html.js";
+import { to } from "./address.js";
 import { json } from "./deed.js";
+import { Preview } from "./explain.js";
 import { called, clock, many, span, word } from "./words.js";
 
 /** @typedef {import("./deed.js").Act} Act */
@@ -40,6 +43,7 @@ export function onCall(call, instance, now, policy) {
     command: (values) => command("retry", values.reset ? " --reset" : ""),
     request: ({ reset }) => ({ path: path(call, "retry"), body: { reset } }),
     after: "To stop it again, pause the call.",
+    inverse: { id: "pause", title: `Pause ${name}` },
   };
   /** @type {Act} */
   const pause = {
@@ -56,6 +60,7 @@ export function onCall(call, instance, now, policy) {
     command: () => command("pause"),
     request: () => ({ path: path(call, "pause"), body: {} }),
     after: "Resume takes it back.",
+    inverse: { id: "resume", title: `Resume ${name}` },
   };
   /** @type {Act} */
   const resume = {
@@ -68,6 +73,7 @@ export function onCall(call, instance, now, policy) {
     command: (values) => command("resume", values.reset ? " --reset" : ""),
     request: ({ reset }) => ({ path: path(call, "resume"), body: { reset } }),
     after: "Pause holds it back again.",
+    inverse: { id: "pause", title: `Pause ${name}` },
   };
   /** @type {Act} */
   const complete = {
@@ -123,6 +129,8 @@ export function onCall(call, instance, now, policy) {
             body: { policy: json(policy) },
           }),
           after: "Set the one before to take it back.",
+          inverse: { id: "policy", title: "Go back to the policy before", values: { policy: JSON.stringify(policy, null, 1) } },
+          preview: ({ policy: next }) => html`<${Preview} text=${next} before=${policy} />`,
         },
       ];
   if (call.paused) return [resume, complete, fail, ...set];
@@ -163,6 +171,7 @@ export function onInstance(instance) {
         { name: "calls", label: "Pause its open calls, too", hint: "otherwise they go on retrying", kind: "check" },
       ],
       after: "Resume takes it back.",
+      inverse: { id: "run-resume", title: `Resume ${id}` },
     },
     { calls: "--calls" },
   );
@@ -172,6 +181,7 @@ export function onInstance(instance) {
     sentence: `${id} goes on where it was.`,
     changes: [["status", status, "running"]],
     after: "Pause holds it again.",
+    inverse: { id: "run-pause", title: `Pause ${id}` },
   });
   const cancel = run("cancel", {
     title: "Cancel",
@@ -285,6 +295,7 @@ export function onGroup(group, kind) {
         command: (values) => `resurgam paused resume --fingerprint ${fingerprint}${spread(values)}`,
         request: (values) => ({ path: "paused/actions/resume", body: { fingerprint, ...over(values) } }),
         after: "It is a job; the calls follow one after another.",
+        inverse: { href: to("instances", null, { activity, do: "pause" }), title: `Pause calls of ${activity}` },
       },
       {
         id: "fail",
@@ -365,6 +376,9 @@ export function onGate({ key, standing, by_hand, due }) {
     sentence,
     changes,
     button: `${title} gate ${key}`,
+    inverse: by_hand
+      ? { id: by_hand.shut ? "gate-shut" : "gate-open", title: `${by_hand.shut ? "Shut" : "Open"} it again` }
+      : { id: "gate-auto", title: "Let it decide again" },
     fields: action === "auto" ? [] : [lasts],
     command: (values) =>
       `resurgam gate ${action} ${word(key)}${values.for && values.for !== "0" ? ` --for ${values.for}` : ""}`,
@@ -397,6 +411,9 @@ export function onKind(kind, name, hold) {
   const places = { activity: "activities", queue: "queues" };
   /** @type {(action: string, title: string, sentence: string, was: string, then: string, after: string) => Act} */
   const act = (action, title, sentence, was, then, after) => ({
+    inverse: hold
+      ? { id: "kind-pause", title: `Pause ${kind} ${name}` }
+      : { id: "kind-resume", title: `Resume ${kind} ${name}` },
     id: `kind-${action}`,
     title,
     sentence,
@@ -435,6 +452,10 @@ export function onKind(kind, name, hold) {
 export function onSchedule({ id, paused, workflow }) {
   /** @type {(action: string, title: string, button: string, sentence: string, after?: string) => Act} */
   const act = (action, title, button, sentence, after) => ({
+    inverse:
+      action === "run"
+        ? undefined
+        : { id: paused ? "schedule-pause" : "schedule-resume", title: `${paused ? "Pause" : "Resume"} ${id}` },
     id: `schedule-${action}`,
     logged: true,
     title,
@@ -456,4 +477,40 @@ export function onSchedule({ id, paused, workflow }) {
         ),
     act("run", "Run now", `Run ${id} now`, `An instance of ${workflow} is started now; its times stay as they are.`),
   ];
+}
+
+/**
+ * Setting and removing the policy that decides about all calls of an activity.
+ * @param {string} name @param {any} set what is set now
+ * @returns {Act[]}
+ */
+export function onPolicy(name, set) {
+  const path = `activities/${encodeURIComponent(name)}/policy`;
+  const before = set ? JSON.stringify(set.policy, null, 1) : "";
+  /** @type {Act} */
+  const change = {
+    id: "kind-policy",
+    title: "Set a policy",
+    button: `Set the policy of ${name}`,
+    sentence: `This policy decides about all calls of ${name} from their next failure on, in place of that of the code.`,
+    fields: [{ name: "policy", label: "Policy, as JSON", kind: "json", initial: before, required: true }],
+    command: () => `resurgam policy set ${word(name)} policy.json`,
+    request: ({ policy }) => ({ path, method: "PUT", body: { policy: json(policy) } }),
+    after: "It holds until somebody removes it.",
+    inverse: set
+      ? { id: "kind-policy", title: "Go back to the policy before", values: { policy: before } }
+      : { id: "kind-unset", title: "Remove it" },
+    preview: ({ policy }) => (policy ? html`<${Preview} text=${policy} before=${set?.policy ?? json(policy)} />` : ""),
+  };
+  /** @type {Act} */
+  const unset = {
+    id: "kind-unset",
+    title: "Remove it",
+    button: `Remove the policy of ${name}`,
+    sentence: `The policy of the code decides about calls of ${name} again, from their next failure on.`,
+    command: () => `resurgam policy unset ${word(name)}`,
+    request: () => ({ path, method: "DELETE", body: null }),
+    inverse: { id: "kind-policy", title: "Set it again", values: { policy: before } },
+  };
+  return set ? [change, unset] : [change];
 }

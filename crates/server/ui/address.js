@@ -59,3 +59,16 @@ export function usePlace() {
   }, []);
   return now;
 }
+
+/** Names in the address that are about an action and not about what is shown. */
+const DRAFT = ["act", "do", "why", "over", "sel"];
+const isDraft = (name) => DRAFT.includes(name) || name.startsWith("f-");
+
+/** What is shown, without what somebody is about to do to it. @param {URLSearchParams} query */
+export const filters = (query) => new URLSearchParams([...query].filter(([name]) => !isDraft(name))).toString();
+
+/** Has the address forget an action that is done or given up. */
+export function forgetDraft(kept = /** @type {string[]} */ ([])) {
+  const names = [...place().query.keys()].filter((name) => isDraft(name) && !kept.includes(name));
+  if (names.length) amend(Object.fromEntries(names.map((name) => [name, null])));
+}

@@ -26,21 +26,22 @@ function shown(delays, failures) {
 }
 
 /**
- * @param {{delays: any, attempts: any[], failures: number, max: number | null}} props
+ * @param {{delays: any, attempts: any[], failures: number, max: number | null, before?: any[]}} props
+ * `before` are the delays of another policy, drawn as a line.
  */
-export function Band({ delays, attempts, failures, max }) {
+export function Band({ delays, attempts, failures, max, before = [] }) {
   const [box, W] = useWidth();
   const steps = shown(delays.delays, failures);
-  return html`<div ref=${box} class="chart">${W > 0 && steps.length > 0 && html`<${Drawing} W=${W} steps=${steps} dots=${drawn(attempts)} failures=${failures} max=${max} ends=${delays.ends_by} more=${delays.more || steps.at(-1) !== delays.delays.at(-1)} />`}</div>`;
+  return html`<div ref=${box} class="chart">${W > 0 && steps.length > 0 && html`<${Drawing} W=${W} steps=${steps} dots=${drawn(attempts)} failures=${failures} max=${max} ends=${delays.ends_by} before=${before} more=${delays.more || steps.at(-1) !== delays.delays.at(-1)} />`}</div>`;
 }
 
-function Drawing({ W, steps, dots, failures, max, ends, more }) {
+function Drawing({ W, steps, dots, failures, max, ends, before, more }) {
   const small = W < 560;
   const [L, top, H] = [small ? 40 : 52, 26, small ? 230 : 270];
   const bottom = H - 34;
   const values = steps
     .flatMap((step) => [step.low_ms, step.high_ms])
-    .concat(dots.map((row) => row.delay_ms))
+    .concat(dots.map((row) => row.delay_ms), before.map((step) => step.middle_ms))
     .filter((ms) => ms > 0);
   const [least, most] = [Math.max(1, Math.min(...values, 1_000) * 0.8), Math.max(...values, 1_000) * 1.3];
   const Y = (ms) =>
@@ -50,10 +51,12 @@ function Drawing({ W, steps, dots, failures, max, ends, more }) {
   const c = (W - L - lintel) / steps.length;
   const dot = (step) => dots[step.failure - 1];
   const line_ = steps.map((step, i) => `${i ? "V" : `M${L} `}${Y(step.middle_ms)}H${L + (i + 1) * c}`).join("");
+  const was = before.slice(0, steps.length).map((step, i) => `${i ? "V" : `M${L} `}${Y(step.middle_ms)}H${L + (i + 1) * c}`).join("");
   const x = L + steps.length * c + 6;
   return html`<svg width=${W} height=${H} viewBox="0 0 ${W} ${H}" role="group" aria-label="The delay after each failure: what the policy allows, and what was drawn">
     ${GRID.filter((ms) => ms > least && ms < most).map((ms) => html`${line(L, Y(ms), W - 4, Y(ms), "l-rule l-1")}${text(L - 8, Y(ms) + 4, span(ms), "t-q", "end")}`)}
     ${steps.map((step, i) => html`<${Column} step=${step} dot=${dot(step)} x=${L + i * c} c=${c} Y=${Y} top=${top} bottom=${bottom} small=${small || c < 62} past=${step.failure <= failures} />`)}
+    ${was && path(was, "l-ink2 l-15 dash")}
     ${path(line_, "l-ink l-15")}
     ${steps.map((step, i) => dot(step) && html`<${Dot} step=${step} row=${dot(step)} x=${L + (i + 0.5) * c} Y=${Y} small=${small || c < 70} />`)}
     ${

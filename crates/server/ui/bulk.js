@@ -1,6 +1,7 @@
 // One action on many: a dry run counts first, and what is done then is done to that many or not at all.
 import { html } from "./vendor/html.js";
 import { useEffect, useMemo, useState } from "./vendor/hooks.mjs";
+import { amend, forgetDraft, place } from "./address.js";
 import { ask, look, useAsk } from "./api.js";
 import { isTyping } from "./keys.js";
 import { Command, Trouble } from "./parts.js";
@@ -8,17 +9,19 @@ import { because, many, TYPED } from "./words.js";
 
 /**
  * An action. `refused` says why it is not offered here; without `command` no command does the same.
- * @typedef {{id: string, title: string, says: string, body: any, command: string, noun: string, refused: string, grave?: boolean}} Choice
+ * @typedef {{id: string, title: string, says: string, body: any, command: string, noun: string, refused: string, tab?: string, grave?: boolean, inverse?: string}} Choice
+ * `inverse` is the action that takes it back.
  */
 
 /**
  * @param {{choices: Choice[], close: () => void}} props
  */
 export function Bulk({ choices, close }) {
-  const [id, setId] = useState(choices[0].id);
+  // What is half filled stands in the address.
+  const [id, setId] = useState(() => place().query.get("do") ?? choices[0].id);
   const choice = choices.find((it) => it.id === id) ?? choices[0];
-  const [spread, setSpread] = useState("30");
-  const [reason, setReason] = useState("");
+  const [spread, setSpread] = useState(() => place().query.get("over") ?? "30");
+  const [reason, setReason] = useState(() => place().query.get("why") ?? "");
   const [typed, setTyped] = useState("");
   const [found, setFound] = useState(/** @type {{count: number, first: string[]} | null} */ (null));
   const [job, setJob] = useState("");
@@ -36,6 +39,12 @@ export function Bulk({ choices, close }) {
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
   }, [close]);
+  useEffect(() => {
+    if (job) return;
+    const write = () => amend({ do: choice.id, why: reason || null, over: spread === "30" ? null : spread });
+    const timer = setTimeout(write, 300);
+    return () => clearTimeout(timer);
+  }, [choice.id, reason, spread, job]);
   const chosen = (next) => {
     setId(next);
     setFound(null);
@@ -57,6 +66,7 @@ export function Bulk({ choices, close }) {
     if (!ready) return;
     run({ expect_count: found?.count, reason: reason.trim() }, (told) => {
       setJob(told.id);
+      forgetDraft(["sel", "do"]);
       look();
     });
   };
@@ -68,10 +78,21 @@ export function Bulk({ choices, close }) {
     reason.trim() !== "" &&
     (!needsCount || typed.replaceAll(",", "") === String(found.count)) &&
     !doing;
-  if (job) return html`<div class="deed" id="act"><${Progress} id=${job} close=${close} /></div>`;
+  const back = choices.find((it) => it.id === choice.inverse);
+  const goBack = () => {
+    setJob("");
+    setReason("");
+    setTyped("");
+    chosen(back?.id);
+    // Calls that are paused do not retry: the list of those that did would leave them out.
+    amend({ do: back?.id, retrying: null });
+  };
+  if (job)
+    return html`<div class="deed" id="act"><${Progress} id=${job} />
+      <div class="acts">${back && html`<button type="button" class="inverse" onClick=${goBack}>${back.title} these ${back.noun}s</button>`}<button type="button" class="bare" onClick=${close}>Close</button></div></div>`;
   const line = `${choice.command}${spread === "0" ? "" : ` --spread ${spread}s`}`;
-  return html`<form class="deed" id="act" onSubmit=${act} aria-label="Act on many">
-    <div class="choices" role="group" aria-label="Action">${choices.map((it) => html`<button type="button" data-act=${it.id} aria-pressed=${it === choice ? "true" : "false"} aria-selected=${null} class=${it === choice ? "on" : ""} onClick=${() => chosen(it.id)}>${it.title}</button>`)}</div>
+  return html`<form class="deed" id="act" onSubmit=${act} aria-label="Act on many"><h2 class="sr">Act on many</h2>
+    <div class="choices" role="group" aria-label="Action">${choices.map((it) => html`<button type="button" data-act=${it.id} aria-pressed=${it === choice ? "true" : "false"} aria-selected=${null} class=${it === choice ? "on" : ""} onClick=${() => chosen(it.id)}>${it.tab ?? it.title}</button>`)}</div>
     <div><h3>${choice.says}</h3>
       ${choice.refused && html`<p class="trouble" id="refused" role="status">${choice.refused}</p>`}
       <div class="field"><label for="bulk-spread">Begin over</label>
@@ -99,10 +120,13 @@ export function Bulk({ choices, close }) {
   </form>`;
 }
 
-/** How far a job has come. */
-function Progress({ id, close }) {
-  const { data, problem } = useAsk(`bulk/${encodeURIComponent(id)}`, { every: 1_000 });
+/** How far a job has come. @param {{id: string}} props */
+export function Progress({ id }) {
+  const [every, setEvery] = useState(1_000);
+  const { data, problem } = useAsk(`bulk/${encodeURIComponent(id)}`, { every });
   const [told, setTold] = useState("");
+  const isOver = !!data && data.closed_at_ms !== null;
+  useEffect(() => setEvery(isOver ? 60_000 : 1_000), [isOver]);
   const stop = async () => {
     try {
       setTold((await ask(`bulk/${encodeURIComponent(id)}`, { method: "DELETE" })).answer);
@@ -111,12 +135,12 @@ function Progress({ id, close }) {
     }
   };
   if (!data) return html`<div><p class="quiet">The job is stored.</p><${Trouble} problem=${problem} /></div>`;
-  return html`<div>
-    <h3 role="status">${data.state === "done" ? "Done" : `The job is ${data.state}`}: ${data.changed} of ${data.matched} changed, ${data.refused} refused.</h3></div>
+  return html`<div><h3 role="status">${data.state === "done" ? "Done" : `The job is ${data.state}`}: ${data.changed} of ${data.matched} changed, ${data.refused} refused.</h3></div>
     ${data.error && html`<p class="trouble">${data.error}</p>`}
     ${data.listed.length > 0 && html`<div><h4>Refused</h4>
       <ul class="refused">${data.listed.slice(0, 20).map((one) => html`<li>
       <span class="id">${one.call}</span> ${one.why}</li>`)}</ul></div>`}
     <${Command} line=${`resurgam bulk show ${id}`} />
-    <div class="acts">${data.closed_at_ms === null && html`<button type="button" onClick=${stop}>Stop the job</button>`}<button type="button" class="bare" onClick=${close}>Close</button>${told && html`<p class="hint" role="status">${told}</p>`}</div>`;
+    ${!isOver && html`<div class="acts"><button type="button" onClick=${stop}>Stop the job</button></div>`}
+    ${told && html`<p class="hint" role="status">${told}</p>`}`;
 }

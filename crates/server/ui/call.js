@@ -2,7 +2,7 @@
 // left of its budget, and what can be done about it.
 import { html } from "./vendor/html.js";
 import { onCall } from "./acts.js";
-import { amend, to } from "./address.js";
+import { to } from "./address.js";
 import { useAsk, useClock } from "./api.js";
 import { Band } from "./band.js";
 import { Deed } from "./deed.js";
@@ -11,8 +11,8 @@ import { Payload } from "./payload.js";
 import { disc, line, path, rect, Share, Sign, Stair } from "./shapes.js";
 import { begin, called, clock as hours, failed, from, many, message, sign, span, waits, word } from "./words.js";
 
-/** @param {{name: string, query: URLSearchParams}} props */
-export function Call({ name, query }) {
+/** @param {{name: string}} props */
+export function Call({ name }) {
   const clock = useClock();
   const { data: call, problem } = useAsk(`calls/${encodeURIComponent(name)}`);
   const isOpen = !!call?.pending;
@@ -45,7 +45,7 @@ export function Call({ name, query }) {
         <${Attempts} call=${call} clock=${clock} /><//>
     </div><aside class="stick">
       ${pending && html`<${Budget} call=${pending} policy=${call.policy} clock=${clock} />`}
-      ${acts.length > 0 && html`<${Deed} acts=${acts} label="Act on ${label}" chosen=${query.get("act") ?? undefined} choose=${(next) => amend({ act: next })} />`}
+      <${Deed} acts=${acts} label="Act on ${label}" />
       <${Part} flat title="Payloads" says="">
         <${Payload} title="Input" value=${call.input} name="${call.call}-input" open />
         <${Payload} title="Result" value=${call.result} name="${call.call}-result" open />

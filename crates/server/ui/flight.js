@@ -8,11 +8,14 @@ import { clock, span } from "./words.js";
 
 /** As many rows as are drawn; the history has all. */
 const ROWS = 60;
+/** As many of each child, the newest ones. */
+const INNER = 12;
 
 /**
  * @typedef {{seq: number, name: string, kind: "call" | "timer" | "child", from: number, until: number | null, how: string,
  *   attempts: any[], call: string, max: number | null, failures: number, due: number | null, running: number | null, paused: boolean,
- *   gated: boolean, began: number, undoes: boolean}} Row
+ *   gated: boolean, began: number, undoes: boolean, depth: number, uid: string}} Row
+ * `depth` is 1 for what a child does, and `uid` is the child's where that is known.
  */
 
 /**
@@ -25,10 +28,13 @@ export function rowsOf(events, attempts, instance, run) {
   const rows = new Map();
   /** @type {{at: number, name: string}[]} */
   const marks = [];
+  /** @type {Map<string, any[]>} */
+  const byCall = new Map();
+  for (const it of attempts) byCall.set(it.call, [...(byCall.get(it.call) ?? []), it]);
   const pending = new Map(run === instance.run ? instance.pending.map((call) => [call.seq, call]) : []);
   const row = (event, kind, name, due = null) => {
     const call = `${instance.uid}.${run}.${event.seq}`;
-    const mine = attempts.filter((it) => it.call === call);
+    const mine = byCall.get(call) ?? [];
     rows.set(event.seq, {
       seq: event.seq,
       name,
@@ -46,6 +52,8 @@ export function rowsOf(events, attempts, instance, run) {
       gated: false,
       began: event.at_ms,
       undoes: !!event.data.compensates,
+      depth: 0,
+      uid: "",
     });
   };
   const ends = (seq, event, how) => {
@@ -108,12 +116,22 @@ export function rowsOf(events, attempts, instance, run) {
   return { rows: [...rows.values()], marks };
 }
 
+/** What children do, below the line of each. @param {Row[]} rows @param {Map<number, any>} children */
+const nested = (rows, children) =>
+  rows.flatMap((row) => {
+    const child = row.kind === "child" && children.get(row.seq);
+    if (!child) return [row];
+    const inner = rowsOf(child.events, child.attempts, child.instance, child.instance.run).rows;
+    return [{ ...row, uid: child.instance.uid }, ...inner.slice(-INNER).map((it) => ({ ...it, depth: 1 }))];
+  });
+
 /**
- * @param {{isPart: boolean, events: any[], attempts: any[], instance: any, run: number, now: number}} props
+ * @param {{isPart: boolean, events: any[], attempts: any[], instance: any, run: number, now: number, children_: Map<number, any>}} props
  */
-export function Timeline({ isPart, events, attempts, instance, run, now }) {
+export function Timeline({ isPart, events, attempts, instance, run, now, children_ }) {
   const [box, W] = useWidth();
-  const { rows, marks } = rowsOf(events, attempts, instance, run);
+  const { rows: own, marks } = rowsOf(events, attempts, instance, run);
+  const rows = nested(own, children_);
   const drawn =
     rows.length > ROWS ? rows.filter((row) => row.how === "open" || row.attempts.length).slice(-ROWS) : rows;
   const begin = events[0]?.at_ms ?? instance.created_at_ms;
@@ -168,15 +186,18 @@ const spot = (x, y, w, h, note) =>
 
 function Flight({ row, y, h, X, W, now, small, isOpen }) {
   const base = y + h - 6;
-  const name = text(0, small ? y - 3 : base - 3, [
-    html`<tspan class="t-ink t-b">${short(row.name, small ? 34 : 18)}</tspan>`,
+  const inset = row.depth * 14;
+  const name = text(inset, small ? y - 3 : base - 3, [
+    html`<tspan class="t-ink ${row.depth ? "" : "t-b"}">${short(row.name, (small ? 34 : 18) - row.depth * 2)}</tspan>`,
     html`<tspan class="t-q" dx="6">${row.kind === "call" ? `#${row.seq}` : row.kind}</tspan>`,
   ]);
   const body =
     row.kind === "call"
       ? steps(row, base, h - 18, X, W, now, isOpen)
       : span_(row, base - h / 2 + 8, X, W, now, isOpen);
-  return html`<g>${row.kind === "call" ? html`<a href=${to("call", row.call)} aria-label="Call ${row.name}#${row.seq}">${name}</a>` : name}${body}</g>`;
+  const href = row.kind === "call" ? to("call", row.call) : row.uid ? to("instance", row.uid) : "";
+  const label = row.kind === "call" ? `Call ${row.name}#${row.seq}${row.depth ? " of a child" : ""}` : `Child ${row.name}`;
+  return html`<g>${row.depth ? path(`M4 ${base - 16}v9h7`, "l-rule2 l-1") : ""}${href ? html`<a href=${href} aria-label=${label}>${name}</a>` : name}${body}</g>`;
 }
 
 /** @param {string} name @param {number} most */
@@ -223,7 +244,14 @@ function steps(row, base, full, X, W, now, isOpen) {
       row.running ??
       (row.how === "open" ? (row.due ?? now) : row.how === "done" ? row.began : attempt.ended_at_ms);
     const wait = X(next) - x - w;
-    if (wait > 0.5)
+    // A call that is paused waits for a person, not for a delay.
+    const isHeld = row.paused && i === row.attempts.length - 1;
+    if (wait > 0.5 && isHeld)
+      parts.push(
+        line(x + w, base - up(failed), x + w + wait, base - up(failed), "l-plum l-2"),
+        spot(x + w, base - up(failed), wait, up(failed), `paused since ${clock(attempt.ended_at_ms)}: ${attempt.why}`),
+      );
+    else if (wait > 0.5)
       parts.push(
         rect(
           x + w,

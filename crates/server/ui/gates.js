@@ -2,9 +2,10 @@
 // paused as a whole.
 import { html } from "./vendor/html.js";
 import { onGate, onKind } from "./acts.js";
-import { amend, to } from "./address.js";
+import { to } from "./address.js";
 import { useAsk, useClock } from "./api.js";
 import { Deed } from "./deed.js";
+import { Fresh, useSteady } from "./lists.js";
 import { Empty, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Payload } from "./payload.js";
 import { Sign } from "./shapes.js";
@@ -23,7 +24,7 @@ const why = (gate) =>
 export const Line = ({
   gate,
   now,
-}) => html`<li data-row tabindex="-1"><${Sign} name=${SIGNS[gate.standing] ?? "gated"} /><p class="say">
+}) => html`<li data-row tabindex="-1" class=${gate.gone ? "gone" : ""}><${Sign} name=${SIGNS[gate.standing] ?? "gated"} /><p class="say">
   <em>${gate.key}</em> is ${gate.standing}<span class="sub">${why(gate)}; ${many(gate.due, "call waits", "calls wait")} behind it${gate.next_change_ms && gate.next_change_ms > now ? `; it changes ${from(gate.next_change_ms, now)}` : ""}</span></p>
   <${Time} at=${gate.since_ms} now=${now} /><a class="btn" href=${to("gates", null, { key: gate.key })}>Open</a>
     </li>`;
@@ -49,7 +50,7 @@ export function Gates({ query }) {
       <${Part} flat title="Gates" says="Those that did not always flow, that somebody set, or behind which calls are due.">
         ${items.length ? html`<${Table} gates=${items} chosen=${gate} clock=${clock} />` : html`<${Empty}>All gates flow. A gate stands here when its dependency fails, and says how many calls wait for it and when it tries again.<//>`}<//>
       <${Part} flat title="Paused as a whole" says="Activities and queues of which no attempt begins until somebody resumes them.">${paused.length ? html`<ul class="needs">${paused.map((it) => html`<li data-row tabindex="-1"><${Sign} name="paused" /><p class="say">${it.kind} <em>${it.name}</em><span class="sub">${it.by}${it.reason ? `: “${it.reason}”` : ""}</span></p><${Time} at=${it.since_ms} now=${clock} /><a class="btn" href=${to("gates", null, { [it.kind]: it.name })}>Decide</a></li>`)}</ul>` : html`<${Empty}>Nothing is paused as a whole.<//>`}<//></div>
-      <aside class="stick">${acts.length > 0 && html`<${Deed} key=${(gate?.key ?? `${kind}:${name}`) + (gate?.by_hand?.shut ?? "") + !!hold} acts=${acts} label="Act on ${gate?.key ?? name}" chosen=${query.get("act") ?? undefined} choose=${(next) => amend({ act: next })} />`}
+      <aside class="stick"><${Deed} key=${gate?.key ?? `${kind}:${name}`} acts=${acts} label="Act on ${gate?.key ?? name}" />
         ${gate && html`<${Part} flat title=${gate.key} says=""><p>${gate.told}</p>
           <${Payload} title="Settings" value=${gate.settings} name="${gate.key}-settings" open />${gate.settings_by && html`<p class="quiet">Stored by ${gate.settings_by}.</p>`}<//>`}</aside></div>`;
 }
@@ -62,23 +63,29 @@ function Sentence({ held, paused, all }) {
 }
 
 function Table({ gates, chosen, clock }) {
-  return html`<table class="list plain"><thead><tr><th>Gate</th><th>Stands</th><th>Why</th><th class="num">Due</th>
-    <th class="num">Since</th></tr></thead><tbody>${gates.map(
-    (gate) => html`<tr data-row tabindex="-1" aria-selected=${gate === chosen ? "true" : null}>
+  const { rows, changed, show, box } = useSteady(gates, (gate) => gate.key);
+  return html`<div ref=${box}><${Fresh} changed=${changed} show=${show} />
+    <table class="list plain"><thead><tr><th>Gate</th><th>Stands</th><th>Why</th><th class="num">Due</th>
+    <th class="num">Since</th></tr></thead><tbody>${rows.map(
+      (gate) => html`<tr data-row tabindex="-1" key=${gate.key} class=${gate.gone ? "gone" : ""} aria-selected=${gate.key === chosen?.key ? "true" : null}>
     <td><a class="id" href=${to("gates", null, { key: gate.key })}>${gate.key}</a></td><td><span class="tag">
       <${Sign} name=${SIGNS[gate.standing] ?? "gated"} size=${16} />${gate.standing}</span></td>
-      <td class="quiet">${why(gate)}</td>
-    <td class="num">${gate.due.toLocaleString("en")}</td><td class="num"><${Time} at=${gate.since_ms} now=${clock} />
+      <td class="quiet wide">${why(gate)}</td>
+    <td class="num" data-what="due">${gate.due.toLocaleString("en")}</td><td class="num"><${Time} at=${gate.since_ms} now=${clock} />
       </td></tr>`,
-  )}</tbody></table>`;
+    )}</tbody></table></div>`;
 }
 
 /** What has no place in the tabs of a phone. */
 export function More() {
   useTitle("More");
   return html`<div class="lede"><div><h1>More</h1></div></div><ul class="needs">
+    <li><${Sign} name="failed" /><p class="say"><a href=${to("activities")}>Activities</a>
+      <span class="sub">which fail when, and what another policy would have come to</span></p></li>
     <li><${Sign} name="timer" /><p class="say"><a href=${to("schedules")}>Schedules</a>
       <span class="sub">what starts by the clock</span></p></li>
     <li><${Sign} name="running" /><p class="say"><a href=${to("workers")}>Workers</a>
-      <span class="sub">who works, and what nobody can run</span></p></li></ul>`;
+      <span class="sub">who works, and what nobody can run</span></p></li>
+    <li><${Sign} name="retrying" /><p class="say"><a href=${to("lab")}>Policy lab</a>
+      <span class="sub">what a policy does: explained, drawn, converted</span></p></li></ul>`;
 }

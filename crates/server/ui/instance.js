@@ -1,19 +1,20 @@
 // One instance: how it stands in a sentence, its run drawn to time, its history, its payloads, and what can
 // be done about it.
 import { html } from "./vendor/html.js";
-import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import { useEffect, useRef, useState } from "./vendor/hooks.mjs";
 import { onCall, onInstance } from "./acts.js";
 import { amend, to } from "./address.js";
 import { ask, useAsk, useClock } from "./api.js";
 import { Deed } from "./deed.js";
 import { Timeline } from "./flight.js";
+import { History, useLedger, useNewest } from "./history.js";
+import { Fresh, useSteady } from "./lists.js";
 import { Command, Id, Key, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Payload } from "./payload.js";
 import { Sign } from "./shapes.js";
 import {
   begin,
   called,
-  clock as hours,
   failed,
   from,
   many,
@@ -26,9 +27,9 @@ import {
   word,
 } from "./words.js";
 
-const PAGE = 500;
-/** As many lines of a history as are drawn at once. */
-const LINES = 300;
+/** As many children of a run are drawn with their calls, and as many runs of a chain are listed at first. */
+const CHILDREN = 8;
+const RUNS = 10;
 
 /** @param {{name: string, query: URLSearchParams}} props */
 export function Instance({ name, query }) {
@@ -38,7 +39,7 @@ export function Instance({ name, query }) {
   if (!instance) return html`<${Wait} problem=${problem} />`;
   const run = Number(query.get("run")) || instance.run;
   return html`<${Lede} instance=${instance} run=${run} clock=${clock} /><${Trouble} problem=${problem} />
-    <${Body} key=${`${instance.uid}.${run}`} instance=${instance} run=${run} clock=${clock} act=${query.get("act") ?? ""} />`;
+    <${Body} key=${`${instance.uid}.${run}`} instance=${instance} run=${run} clock=${clock} wanted=${Number(query.get("event")) || 0} />`;
 }
 
 /** How an instance stands, in the engine's voice. */
@@ -76,7 +77,7 @@ function Lede({ instance, run, clock }) {
     <${Sentence} instance=${instance} clock=${clock} />
     <p class="under">
       <span>started <b>${from(instance.created_at_ms, clock)}</b>, ${moment(instance.created_at_ms)}</span>${instance.closed_at_ms !== null ? html`<span>closed <b>${from(instance.closed_at_ms, clock)}</b></span>` : ""}
-      ${parent && html`<span>child of <a href=${to("instance", parent.split(".")[0])}>its parent</a>
+      ${parent && html`<span>child of <${Parent} call=${parent} />
         </span>`}${schedule && html`<span>started by <a href=${to("schedules", null, { id: schedule })}>schedule ${schedule}</a></span>`}
       ${Object.entries(instance.tags).map(([name, value]) => html`<a href=${to("instances", null, { tag: `${name}=${value}` })}>${name}=${value}</a>`)}<span>uid <${Id} id=${uid} title="the uid" /></span></p></div>
     <div class="acts"><a class="btn" href="#act" onClick=${(event) => {
@@ -86,58 +87,16 @@ function Lede({ instance, run, clock }) {
     }}>Act</a></div></div>`;
 }
 
-/**
- * The events of a run: the newest first, older ones when somebody asks for them. What is there stays there,
- * and what comes is asked for by its place.
- */
-function useEvents(uid, run, revision) {
-  const [told, set] = useState({ events: /** @type {any[]} */ ([]), older: /** @type {string | null} */ (null) });
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const have = useRef({ events: /** @type {any[]} */ ([]), older: /** @type {string | null} */ (null) });
-  const busy = useRef(false);
-  const read = async (path, join) => {
-    if (busy.current) return;
-    busy.current = true;
-    try {
-      const page = await ask(`instances/${uid}/${path}`);
-      if (page.items.length) {
-        have.current = join(page);
-        set(have.current);
-      }
-      setProblem(null);
-    } catch (wrong) {
-      setProblem(wrong);
-    }
-    busy.current = false;
-  };
-  useEffect(() => {
-    const last = have.current.events.at(-1)?.seq;
-    if (last === undefined)
-      read(`newest?run=${run}&limit=${PAGE}`, ({ items, cursor }) => ({ events: items, older: cursor }));
-    else
-      read(`events?run=${run}&after=${last}&limit=${PAGE}`, ({ items }) => ({
-        events: [...have.current.events, ...items],
-        older: have.current.older,
-      }));
-  }, [uid, run, revision]);
-  const more = () =>
-    read(`newest?run=${run}&before=${have.current.older}&limit=${PAGE}`, ({ items, cursor }) => ({
-      events: [...items, ...have.current.events],
-      older: cursor,
-    }));
-  return { ...told, more, problem };
-}
-
-function Body({ instance, run, clock, act }) {
+function Body({ instance, run, clock, wanted }) {
   const { uid, id } = instance;
-  const ledger = useAsk(`instances/${uid}/attempts?run=${run}`);
+  const attempts = useLedger(uid, run, instance);
   const actions = useAsk(`instances/${uid}/actions?run=${run}`);
-  const { events, older, more, problem } = useEvents(uid, run, instance);
-  const attempts = ledger.data?.items ?? [];
+  const { events, isPart, problem } = useNewest(uid, run, instance);
+  const children = useChildren(events, uid, run, instance);
   const current = run === instance.run;
   const acts = current ? deeds(instance, clock) : [];
   return html`<${Part} flat title="Timeline" says="Up is an attempt, across is a wait, a disc is done.">
-      ${events.length > 0 && html`<${Timeline} events=${events} attempts=${attempts} instance=${instance} run=${run} now=${clock} />`}
+      ${events.length > 0 && html`<${Timeline} isPart=${isPart} children_=${children} events=${events} attempts=${attempts} instance=${instance} run=${run} now=${clock} />`}
       <${Key} of=${[
         ["failed", "attempt failed"],
         ["backoff", "backoff"],
@@ -153,14 +112,13 @@ function Body({ instance, run, clock, act }) {
     <div class="two"><div>
       <${Part} flat title="History" says="Events are numbered; attempts and what people did stand between them.">
       <${Trouble} problem=${problem} />
-        <${History} events=${events} attempts=${attempts} actions=${actions.data?.items ?? []} uid=${uid} run=${run} created=${instance.created_at_ms} older=${older} more=${more} /><//></div>
-      <aside><${Part} flat title="Payloads" says="">
+        <${History} events=${events} attempts=${attempts} actions=${actions.data?.items ?? []} uid=${uid} run=${run} created=${isPart || run > 1 ? instance.created_at_ms : (events[0]?.at_ms ?? instance.created_at_ms)} wanted=${wanted} /><//></div>
+      <aside>${instance.run > 1 && html`<${Chain} instance=${instance} run=${run} clock=${clock} />`}<${Part} flat title="Payloads" says="">
           <${Payload} title="Input" value=${instance.input} name="${id}-input" open />
           <${Payload} title="Result" value=${instance.result} name="${id}-result" open />
           <${Payload} title="Failure" value=${instance.failure} name="${id}-failure" open />
           ${instance.unread_signals.length > 0 && html`<p class="quiet">Signals not read yet: ${instance.unread_signals.join(", ")}</p>`}<//>
-        ${acts.length > 0 && html`<${Part} flat title="Act" says="">
-          <${Deed} acts=${acts} label="Act on ${id}" chosen=${act || undefined} choose=${(next) => amend({ act: next })} /><//>`}
+        ${current && html`<${Part} flat title="Act" says=""><${Deed} acts=${acts} label="Act on ${id}" /><//>`}
         <${Part} flat title="On the command line" says=""><${Command} line=${`resurgam show ${word(id)}`} />
           <${Command} line=${`resurgam history ${word(id)} --attempts`} /><//></aside></div>`;
 }
@@ -178,114 +136,84 @@ function deeds(instance, clock) {
 }
 
 function Open({ calls, clock }) {
-  return html`<ul class="needs calls">${calls.map(
+  const { rows, changed, show, box } = useSteady(calls, (call) => call.call);
+  return html`<div ref=${box}><${Fresh} changed=${changed} show=${show} /><ul class="needs calls">${rows.slice(0, OPEN).map(
     (
       call,
-    ) => html`<li data-row tabindex="-1" key=${call.call}><${Sign} name=${sign(call)} />
+    ) => html`<li data-row tabindex="-1" key=${call.call} class=${call.gone ? "gone" : ""}><${Sign} name=${sign(call)} />
       <p class="say">${waits(call, clock)}<span class="sub">${called(call)}, queue ${call.queue}; ${call.failures}${call.max_attempts ? ` of ${call.max_attempts}` : ""} failed${call.lost ? `, ${call.lost} lost` : ""}${call.snoozed ? `, ${call.snoozed} snoozed` : ""}</span></p>
     <${Time} at=${call.next_due_ms ?? call.started_at_ms} now=${clock} />
       <a class="btn" href=${to("call", call.call)}>Open</a></li>`,
-  )}</ul>`;
+  )}</ul>${rows.length > OPEN && html`<p class="quiet after">${OPEN} of ${many(rows.length, "open call")} are shown; the timeline and the history have all.</p>`}</div>`;
 }
 
-/** @type {Record<string, string>} */
-const EVENTS = {
-  ActivityCompleted: "done",
-  ChildCompleted: "done",
-  RunCompleted: "done",
-  ActivityFailed: "failed",
-  ChildFailed: "failed",
-  RunFailed: "incomplete",
-  RunCancelled: "compensated",
-  TimerStarted: "timer",
-  TimerFired: "timer",
-  SignalReceived: "signal",
-  ChildStarted: "child",
-  CompensationRecorded: "compensated",
-  CancelRequested: "operator",
-  TerminateRequested: "operator",
-};
+/** As many open calls are listed. */
+const OPEN = 100;
 
 /**
- * What happened, in order of time: events, attempts, and what people did.
- * @returns {{at: number, seq: number | null, sign: string, says: any, key: string, by?: boolean}[]}
+ * The runs of children, to be drawn inside of the run that started them: by the place of the event that did.
+ * Those that are open are looked at again whenever something changes.
+ * @returns {Map<number, any>}
  */
-function story(events, attempts, actions, uid, run) {
-  const entries = events.map((event) => ({
-    at: event.at_ms,
-    seq: event.seq,
-    sign: EVENTS[event.kind] ?? "event",
-    says: html`<b>${event.kind}</b> ${about(event, uid, run)}`,
-    key: `e${event.seq}`,
-  }));
-  const tries = attempts.map((row, i) => ({
-    at: row.ended_at_ms,
-    seq: null,
-    sign: row.outcome === "failed" ? "failed" : "lost",
-    key: `a${i}`,
-    says: html`<a href=${to("call", row.call)}>${row.activity}#${row.call.split(".").pop()}</a> attempt ${row.attempt} ${row.outcome}${row.failure ? html`: ${failed(row.failure)}, ${message(row.failure)}` : ""}; ${row.delay_ms === null ? row.why : `again in ${span(row.delay_ms)}`}`,
-  }));
-  const deeds = actions.map((row, i) => ({
-    at: row.at_ms,
-    seq: null,
-    sign: "operator",
-    by: true,
-    key: `o${i}`,
-    says: html`${row.by}: ${row.action}${row.call ? ` of #${row.call.split(".").pop()}` : ""}${row.reason ? html` (“${row.reason}”)` : ""}; ${row.answer}`,
-  }));
-  // A stable sort: at the same time the attempt comes before the event that it led to.
-  return [...tries, ...deeds, ...entries].sort((a, b) => a.at - b.at);
+function useChildren(events, uid, run, revision) {
+  const known = useRef(/** @type {Map<number, any>} */ (new Map()));
+  const busy = useRef(false);
+  const [, drawn] = useState(0);
+  const started = events.filter((event) => event.kind === "ChildStarted").slice(-CHILDREN);
+  const ended = new Set(events.filter((event) => /^Child(Completed|Failed)$/.test(event.kind)).map((event) => event.data.child));
+  const read = async () => {
+    if (busy.current) return;
+    busy.current = true;
+    for (const event of started) {
+      const before = known.current.get(event.seq);
+      if (before?.isOver) continue;
+      try {
+        const found = before?.instance ?? (await ask(`instances?id=${encodeURIComponent(event.data.id)}`)).items[0];
+        // An id can have changed hands since.
+        if (found?.parent !== `${uid}.${run}.${event.seq}`) continue;
+        const path = `instances/${found.uid}`;
+        const [instance, newest, attempts] = await Promise.all([
+          ask(path),
+          ask(`${path}/newest?limit=100`),
+          ask(`${path}/attempts?limit=500`),
+        ]);
+        const isOver = ended.has(event.seq) && instance.closed_at_ms !== null;
+        known.current.set(event.seq, { instance, events: newest.items, attempts: attempts.items, isOver });
+        drawn((n) => n + 1);
+      } catch {
+        // The child is drawn as a line then, and looked at again with the next change.
+      }
+    }
+    busy.current = false;
+  };
+  useEffect(() => {
+    if (started.length) read();
+  }, [started.length, revision]);
+  return known.current;
 }
 
-/** What an event says, as text. */
-function about({ kind, data, seq }, uid, run) {
-  const of = data.activity ?? data.timer ?? data.child;
-  const name = data.name ?? data.workflow ?? data.id ?? data.change ?? data.key;
-  const payload =
-    data.input?.inputs ??
-    data.input ??
-    data.result ??
-    data.value ??
-    (data.failure && (message(data.failure) || failed(data.failure)));
-  const link = kind === "ActivityScheduled" ? html`<a href=${to("call", `${uid}.${run}.${seq}`)}>${name}</a>` : name;
-  return html`${of !== undefined && of !== null && typeof of !== "object" ? `#${of} ` : ""}${link ?? ""} ${payload === undefined || payload === null ? "" : html`<code>${short(payload)}</code>`}`;
+/** How a run ended. @type {Record<string, string>} */
+const ENDS = { RunContinued: "went on as the next run", RunCompleted: "completed", RunFailed: "failed", RunCancelled: "cancelled" };
+
+/** The runs of a chain, the newest first. */
+function Chain({ instance, run, clock }) {
+  const [shown, show] = useState(RUNS);
+  const numbers = Array.from({ length: Math.min(shown, instance.run) }, (_, i) => instance.run - i);
+  return html`<${Part} flat title="Runs" says="Each goes on where the one before ended."><ul class="needs members">${numbers.map((number) => html`<${Run} key=${number} uid=${instance.uid} number=${number} isCurrent=${number === instance.run} isShown=${number === run} clock=${clock} />`)}</ul>
+    ${instance.run > shown && html`<p class="acts after"><button type="button" onClick=${() => show(shown + 100)}>100 more</button><span class="quiet">${shown} of ${instance.run} are shown</span></p>`}<//>`;
 }
 
-/** @param {any} value */
-function short(value) {
-  if (value?.$payload) return value.$payload.hidden ? "hidden" : `${value.$payload.bytes} bytes`;
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > 140 ? `${text.slice(0, 139)}…` : text;
+function Run({ uid, number, isCurrent, isShown, clock }) {
+  const last = useAsk(isCurrent ? null : `instances/${uid}/newest?run=${number}&limit=1`, { every: 600_000 }).data?.items[0];
+  const says = isCurrent ? "the current one" : last ? (ENDS[last.kind] ?? last.kind) : "";
+  return html`<li aria-current=${isShown ? "true" : null}><${Sign} name=${isCurrent ? "running" : last?.kind === "RunFailed" ? "failed" : "done"} size=${16} />
+    <p><a href=${to("instance", uid, { run: isCurrent ? null : number })}>run ${number}</a><span class="sub">${says}${last?.data.failure ? `: ${message(last.data.failure) || failed(last.data.failure)}` : ""}${isShown ? "; shown here" : ""}</span></p>
+    ${last ? html`<${Time} at=${last.at_ms} now=${clock} />` : html`<span></span>`}</li>`;
 }
 
-function History({ events, attempts, actions, uid, run, created, older, more }) {
-  const [shown, show] = useState(LINES);
-  // Attempts that are older than the oldest event that was read come with it.
-  const first = events[0]?.at_ms ?? 0;
-  const begin = older === null ? first : created;
-  const lines = useMemo(
-    () => story(events, attempts, actions, uid, run).filter((line) => older === null || line.at >= first),
-    [events, attempts, actions],
-  );
-  // The newest stand first, as somebody who looks wants to know how it stands.
-  const newest = useMemo(() => [...lines].reverse(), [lines]);
-  if (!events.length) return html`<p class="quiet" aria-busy="true">Asking the server.</p>`;
-  return html`<ol class="hist" id="history">${newest.slice(0, shown).map((line) => html`<li key=${line.key}>
-    <span class="n">${line.seq ?? ""}</span>
-    <time title=${moment(line.at)} datetime=${new Date(line.at).toISOString()}>+${span(line.at - begin)}</time>
-    <${Sign} name=${line.sign} size=${15} />
-    <span class="${line.seq === null ? "ledger" : ""} ${line.by ? "op" : ""}">${line.says}</span></li>`)}</ol>
-    ${
-      newest.length > shown
-        ? html`<p class="acts after">
-          <button type="button" onClick=${() => show(shown + LINES)}>${LINES} older</button>
-          <span class="quiet">${shown} of ${newest.length.toLocaleString("en")} lines are shown</span></p>`
-        : older !== null
-          ? html`<p class="acts after"><button type="button" onClick=${() => {
-              show(shown + PAGE);
-              more();
-            }}>Read what is older</button>
-              <span class="quiet">the ${events.length.toLocaleString("en")} newest events are here</span></p>`
-          : html`<p class="quiet after">From ${hours(begin)} UTC on, the newest first.</p>`
-    }`;
+/** The instance that started this one. */
+function Parent({ call }) {
+  const [uid] = call.split(".");
+  const { data } = useAsk(`instances/${uid}`, { every: 600_000 });
+  return html`<a href=${to("instance", uid)}>${data?.id ?? "its parent"}</a>`;
 }

@@ -2,15 +2,20 @@
 // action on all that match.
 import { html } from "./vendor/html.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
-import { amend, to } from "./address.js";
+import { amend, filters, forgetDraft, to } from "./address.js";
 import { ask, now as serverNow, useAsk, useClock } from "./api.js";
 import { Bulk } from "./bulk.js";
+import { Fresh, Parts } from "./lists.js";
 import { useOffers } from "./offers.js";
 import { Command, Empty, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Sign, Stair } from "./shapes.js";
-import { from, many, sign, span, STATUS, waits, word } from "./words.js";
+import { from, many, moment, sign, span, STATUS, waits, word } from "./words.js";
 
 const PAGE = 100;
+/** As many rows are one part of the table: of a long one those near the window are drawn. */
+const PART = 50;
+/** As many selected rows as an address holds. */
+const SELECTED = 100;
 /** As many rows as can be asked about at once. */
 const ASKED = 60;
 const STATUSES = ["running", "completed", "failed", "cancelled", "terminated", "blocked", "paused"];
@@ -33,6 +38,7 @@ function asked(query, known) {
     if (value && known.includes(name)) wanted.set(name, value);
   }
   const since = SINCE.find(([name]) => name === query.get("since"));
+  for (const name of ["from", "to"]) if (query.get(name)) wanted.set(name, query.get(name) ?? "");
   // Rounded, so that the filter stays the same while pages are loaded.
   if (since?.[2]) wanted.set("from", String(Math.floor((serverNow() - since[2]) / 60_000) * 60_000));
   return wanted;
@@ -40,7 +46,7 @@ function asked(query, known) {
 
 /** The command that lists the same; none where it has no option for a condition. @param {URLSearchParams} query */
 function command(query) {
-  if (query.get("text") || query.get("schedule")) return "";
+  if (query.get("text") || query.get("schedule") || query.get("from") || query.get("to")) return "";
   const flag = (name, flag) => (query.get(name) ? ` ${flag} ${word(query.get(name) ?? "")}` : "");
   const named = (query.get("status") ?? "").split(",").filter(Boolean);
   const statuses = [...named, ...(query.get("paused") ? ["paused"] : [])].map((name) => ` --status ${name}`).join("");
@@ -54,18 +60,19 @@ export function Instances({ query }) {
   if (!offers) return html`<${Wait} problem=${null} />`;
   const known = offers.filters("instances");
   return html`<${Head} query=${query} known=${known} />
-    <${List} key=${query.toString()} query=${query} known=${known} />`;
+    <${List} key=${filters(query)} query=${query} known=${known} />`;
 }
 
 function List({ query, known }) {
   const clock = useClock();
-  const wanted = useMemo(() => asked(query, known), [query.toString()]);
+  const wanted = useMemo(() => asked(query, known), [filters(query)]);
   const clash = clashes(query);
   const { data: first, problem } = useAsk(clash ? null : `instances?${wanted}`);
   const [rows, setRows] = useState(/** @type {any[] | null} */ (null));
   const [cursor, setCursor] = useState(/** @type {string | null} */ (null));
-  const [selected, select] = useState(() => new Set());
-  const [acting, setActing] = useState(false);
+  // Selection and action stand in the address: a link shows what somebody is about to do, and to what.
+  const [selected, select] = useState(() => new Set((query.get("sel") ?? "").split(",").filter(Boolean)));
+  const acting = query.get("do") !== null;
   const [trouble, setTrouble] = useState(/** @type {any} */ (null));
   useEffect(() => {
     if (!first) return;
@@ -78,8 +85,12 @@ function List({ query, known }) {
     const fresh = new Map(first.items.map((row) => [row.uid, row]));
     setRows(rows.map((row) => fresh.get(row.uid) ?? row));
   }, [first]);
+  useEffect(() => {
+    const sel = selected.size && selected.size <= SELECTED ? [...selected].join(",") : null;
+    if ((query.get("sel") ?? null) !== sel) amend({ sel });
+  }, [selected]);
   const leave = useCallback(() => {
-    setActing(false);
+    forgetDraft(["sel"]);
     // Whoever came by the keyboard goes on where they were.
     document.getElementById("act-on-all")?.focus();
   }, []);
@@ -97,6 +108,8 @@ function List({ query, known }) {
   const renew = () => {
     setRows(first.items);
     setCursor(first.cursor);
+    // What has come stands at the top.
+    scrollTo(0, 0);
   };
   const more = async () => {
     try {
@@ -115,10 +128,9 @@ function List({ query, known }) {
       return next;
     });
   const line = command(query);
-  return html`<div class="strip">${line ? html`<${Command} line=${line} />` : html`<p class="quiet">No command lists instances ${conditions(query, ["schedule", "text"]).join(" and ")}.</p>`}
-      ${rows.length > 0 && html`<button type="button" id="act-on-all" onClick=${() => setActing(true)}>${selected.size ? `Act on ${selected.size} selected` : "Act on all that match"}</button>`}
-      ${changed > 0 && html`<button type="button" class="fresh" onClick=${renew}>
-        <${Sign} name="retrying" size=${15} />${many(changed, "row")} changed, show them</button>`}</div>
+  return html`<div class="strip">${line ? html`<${Command} line=${line} />` : html`<p class="quiet">No command lists instances ${conditions(query, ["schedule", "text", "from", "to"]).join(" and ")}.</p>`}
+      ${rows.length > 0 && html`<button type="button" id="act-on-all" onClick=${() => amend({ do: "retry" })}>${selected.size ? `Act on ${selected.size} selected` : "Act on all that match"}</button>`}
+      </div><${Fresh} changed=${changed} show=${renew} />
     <${Trouble} problem=${problem ?? trouble} />
     ${
       acting &&
@@ -169,36 +181,41 @@ function useKept(items) {
   return kept.current;
 }
 
-/** Which rows can be seen. @returns {[Set<string>, (element: any) => void]} */
+/** Which rows can be seen; what is returned has one watched, and answers with what ends that. @returns {[Set<string>, (element: any) => () => void]} */
 function useVisible() {
   const [visible, set] = useState(() => new Set());
+  const change = (changes) =>
+    set((before) => {
+      const next = new Set(before);
+      for (const [uid, isThere] of changes) isThere ? next.add(uid) : next.delete(uid);
+      return next;
+    });
   const observer = useMemo(
     () =>
       new IntersectionObserver(
         (entries) =>
-          set((before) => {
-            const next = new Set(before);
-            for (const { target, isIntersecting } of entries) {
-              const uid = /** @type {HTMLElement} */ (target).dataset.uid ?? "";
-              if (isIntersecting) next.add(uid);
-              else next.delete(uid);
-            }
-            return next;
-          }),
+          change(entries.map((it) => [/** @type {HTMLElement} */ (it.target).dataset.uid, it.isIntersecting])),
         { rootMargin: "120px" },
       ),
     [],
   );
   useEffect(() => () => observer.disconnect(), []);
-  return [visible, (element) => element && observer.observe(element)];
+  const watch = (element) => {
+    observer.observe(element);
+    return () => {
+      observer.unobserve(element);
+      change([[element.dataset.uid, false]]);
+    };
+  };
+  return [visible, watch];
 }
 
 function Table({ rows, clock, waiting, watch, selected, toggle }) {
-  return html`<table class="list"><caption class="sr">Instances, the newest first</caption>
+  return html`<table class="list" aria-rowcount=${rows.length + 1}><caption class="sr">Instances, the newest first</caption>
     <thead><tr><th class="pickcol"><span class="sr">Select</span></th><th>Instance</th><th class="wf">Workflow</th>
       <th class="what">What it waits for</th><th>Budget</th><th class="num">Next</th><th class="num">Age</th></tr>
       </thead>
-    <tbody>${rows.map((row) => html`<${Row} key=${row.uid} row=${row} told=${waiting.get(row.uid)} clock=${clock} watch=${watch} on=${selected.has(row.uid)} toggle=${toggle} />`)}</tbody></table>`;
+    <${Parts} count=${Math.ceil(rows.length / PART)} guess=${PART * 41} rows=${7} part=${(i) => rows.slice(i * PART, (i + 1) * PART).map((row) => html`<${Row} key=${row.uid} row=${row} told=${waiting.get(row.uid)} clock=${clock} watch=${watch} on=${selected.has(row.uid)} toggle=${toggle} />`)} /></table>`;
 }
 
 function Row({ row, told, clock, watch, on, toggle }) {
@@ -265,6 +282,7 @@ function Head({ query, known }) {
         <option value="">in any status</option>${STATUSES.map((name) => html`<option value=${name} selected=${name === get("status")}>${name}</option>`)}</select></label>
       <label>and <select class=${get("retrying") ? "on" : ""} value=${get("retrying")} onChange=${(event) => amend({ retrying: event.target.value })}><option value="">retrying or not</option><option value="true" selected=${get("retrying") === "true"}>retrying</option></select>,</label>
       <label>started <select class=${get("since") ? "on" : ""} value=${get("since")} onChange=${(event) => amend({ since: event.target.value })}>${SINCE.map(([name, says]) => html`<option value=${name} selected=${name === get("since")}>${says}</option>`)}</select></label>
+      ${(get("from") || get("to")) && html`<span class="between">started ${get("from") && `from ${moment(Number(get("from")))}`} ${get("to") && `to ${moment(Number(get("to")))}`} <button type="button" onClick=${() => amend({ from: null, to: null })}>at any time</button></span>`}
       ${shown.map((name) => html`<label>${LABELS[name]} <input type="text" class=${get(name) ? "on" : ""} value=${get(name)} placeholder=${name === "tag" ? "name=value" : "any"} autocomplete="off" spellcheck=${false} onChange=${(event) => amend({ [name]: event.target.value.trim() })} /></label>`)}
     </form></div></div>`;
 }
@@ -278,6 +296,8 @@ const SAYS = {
   failure_type: (value) => `failing with ${value}`,
   schedule: (value) => `started by schedule ${value}`,
   text: (value) => `whose id begins with ${value}`,
+  from: (value) => `started from ${moment(Number(value))} on`,
+  to: (value) => `started before ${moment(Number(value))}`,
 };
 
 /** Those of these conditions that a query has, in words. @param {URLSearchParams} query @param {string[]} names */
@@ -311,7 +331,7 @@ function choices(query, wanted, selected) {
   const flag = (name, option) => (get(name) ? ` ${option} ${word(get(name) ?? "")}` : "");
   const flags = ids.length
     ? ids.map((id) => ` --id ${word(id)}`).join("")
-    : `${flag("workflow", "--workflow")}${flag("tag", "--tag")}${since ? ` --started-since ${query.get("since")}` : ""}`;
+    : `${flag("workflow", "--workflow")}${flag("tag", "--tag")}${since ? ` --started-since ${query.get("since") ?? new Date(Number(since)).toISOString()}` : ""}`;
   const of = ids.length ? "of the selected instances" : "that match";
   const such = `${flag("activity", "--activity")}${flag("failure_type", "--failure-type")}`;
   const narrow = { ...shared, activity: get("activity"), failure_type: get("failure_type") };
@@ -319,10 +339,11 @@ function choices(query, wanted, selected) {
   /** @type {(id: string, title: string, says: string, standing: string, lost?: string[]) => import("./bulk.js").Choice} */
   const onCalls = (id, title, says, standing, lost = []) => ({
     id,
+    tab: `${title} calls`,
     title,
     noun: "call",
     says,
-    refused: ids.length ? "" : tooWide(query, ["status", "paused", ...lost, "schedule", "text"]),
+    refused: ids.length ? "" : tooWide(query, ["status", "paused", ...lost, "schedule", "text", "to"]),
     body: { action: id, calls: { ...narrow, status: standing } },
     command: `resurgam call ${id}${flags}${such} --status ${standing}`,
   });
@@ -336,10 +357,11 @@ function choices(query, wanted, selected) {
     const none = statuses.length ? "" : `Only instances that are ${fitting.join(" or ")} can be. The list shows others.`;
     return {
       id: `${action}-runs`,
+      tab: `${title} instances`,
       title,
       noun: "instance",
       says,
-      refused: ids.length ? "" : tooWide(query, ["schedule", "text"]) || none,
+      refused: ids.length ? "" : tooWide(query, ["schedule", "text", "to"]) || none,
       body: {
         action,
         runs: ids.length
@@ -351,7 +373,15 @@ function choices(query, wanted, selected) {
         : `resurgam ${action}${flags}${ids.length ? "" : such}${statuses.map((name) => ` --status ${name}`).join("")}`,
     };
   };
-  return [
+  /** What takes back what. @type {Record<string, string>} */
+  const inverse = {
+    retry: "pause",
+    pause: "resume",
+    resume: "pause",
+    "pause-runs": "resume-runs",
+    "resume-runs": "pause-runs",
+  };
+  const all = [
     onCalls("retry", "Retry", `Retrying calls ${of} become due now.`, "retrying"),
     onCalls(
       "pause",
@@ -360,10 +390,11 @@ function choices(query, wanted, selected) {
       isRetrying ? "retrying" : "waiting",
     ),
     onCalls("resume", "Resume", `Paused calls ${of} go on.`, "paused", ["retrying"]),
-    onRuns("pause", "Pause runs of", `Open instances ${of} take no turn until somebody resumes them.`, [
+    onRuns("pause", "Pause", `Open instances ${of} take no turn until somebody resumes them.`, [
       "running",
       "blocked",
     ]),
-    onRuns("resume", "Resume runs of", `Paused instances ${of} go on.`, ["paused"]),
+    onRuns("resume", "Resume", `Paused instances ${of} go on.`, ["paused"]),
   ];
+  return all.map((choice) => ({ ...choice, inverse: inverse[choice.id] }));
 }

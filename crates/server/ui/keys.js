@@ -4,12 +4,22 @@ import { go, to } from "./address.js";
 import { isLive, setLive } from "./api.js";
 
 /** Where `g` and a letter lead. @type {Record<string, string>} */
-export const PLACES = { n: "now", i: "instances", b: "inbox", g: "gates", a: "gates", s: "schedules", w: "workers" };
+export const PLACES = {
+  n: "now",
+  i: "instances",
+  b: "inbox",
+  a: "activities",
+  g: "gates",
+  s: "schedules",
+  w: "workers",
+  l: "lab",
+};
 
 /** What keys do, for the list of them. @type {[string, string][]} */
 export const KEYS = [
   ["/", "find an instance or a call"],
-  ["g n, g i, g b, g g, g s, g w", "now, instances, inbox, gates, schedules, workers"],
+  ["g n, g i, g b, g a", "now, instances, inbox, activities"],
+  ["g g, g s, g w, g l", "gates, schedules, workers, the policy lab"],
   ["j, k", "next and previous row"],
   ["enter", "open the row"],
   ["x", "select the row"],

@@ -3,11 +3,14 @@ import { render } from "./vendor/preact.mjs";
 import { useEffect } from "./vendor/hooks.mjs";
 import { html } from "./vendor/html.js";
 import { usePlace } from "./address.js";
+import { listenToChanges } from "./api.js";
+import { Activities } from "./activities.js";
 import { Call } from "./call.js";
 import { Gates, More } from "./gates.js";
 import { Inbox } from "./inbox.js";
 import { Instance } from "./instance.js";
 import { Instances } from "./instances.js";
+import { Lab } from "./lab.js";
 import { Now } from "./now.js";
 import { Schedules } from "./schedules.js";
 import { initialTheme, Shell } from "./shell.js";
@@ -24,6 +27,8 @@ const VIEWS = {
   more: More,
   schedules: Schedules,
   workers: Workers,
+  activities: Activities,
+  lab: Lab,
 };
 
 function Page() {
@@ -39,4 +44,5 @@ function Page() {
 }
 
 initialTheme();
+listenToChanges();
 render(html`<${Page} />`, /** @type {HTMLElement} */ (document.getElementById("app")));

@@ -1,14 +1,16 @@
 // What this server offers, as its own description says: a filter or an action that it does not know is
 // not shown.
 import { useEffect, useState } from "./vendor/hooks.mjs";
+import { ask } from "./api.js";
 
 /** @type {Promise<any> | null} */
 let asked = null;
 
-async function description() {
-  const answer = await fetch(new URL("../openapi.json", document.baseURI));
-  return answer.ok ? answer.json() : null;
-}
+// It stands beside the API, and is asked for as everything else is: who is let in may have it.
+const description = () => ask("../../openapi.json");
+
+/** How long until it is asked for again where it did not come, in milliseconds. */
+const AGAIN = 3_000;
 
 /**
  * Which routes and filters there are; null until that is known.
@@ -17,11 +19,16 @@ async function description() {
 export function useOffers() {
   const [found, set] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    asked ??= description().catch(() => null);
-    asked.then((told) => {
-      if (!told) asked = null;
-      set(told);
-    });
+    let timer = 0;
+    const look = () => {
+      asked ??= description();
+      asked.then(set, () => {
+        asked = null;
+        timer = setTimeout(look, AGAIN);
+      });
+    };
+    look();
+    return () => clearTimeout(timer);
   }, []);
   if (!found) return null;
   const item = (path) => found.paths[`/api/v1/${path}`] ?? {};

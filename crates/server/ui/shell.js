@@ -3,8 +3,24 @@
 import { html } from "./vendor/html.js";
 import { useCallback, useEffect, useRef, useState } from "./vendor/hooks.mjs";
 import { go, to } from "./address.js";
-import { age, ask, enter, isLive, leave, listen, look, setLive, STALE, useAsk, wantsToken, who } from "./api.js";
+import {
+  age,
+  ask,
+  enter,
+  EVERY,
+  isLive,
+  isSilent,
+  leave,
+  listen,
+  look,
+  setLive,
+  STALE,
+  useAsk,
+  wantsToken,
+  who,
+} from "./api.js";
 import { KEYS, useKeys } from "./keys.js";
+import { isHearing, silence } from "./live.js";
 import { Trouble } from "./parts.js";
 import { Mark, Sign, textures } from "./shapes.js";
 import { span } from "./words.js";
@@ -14,9 +30,11 @@ const VIEWS = [
   ["now", "Now"],
   ["instances", "Instances"],
   ["inbox", "Inbox"],
+  ["activities", "Activities"],
   ["gates", "Gates"],
   ["schedules", "Schedules"],
   ["workers", "Workers"],
+  ["lab", "Lab"],
 ];
 /** @type {Record<string, string>} */
 const HOME = { instance: "instances", call: "instances", letter: "inbox" };
@@ -30,7 +48,7 @@ const TABS = [
 ];
 
 /** What a phone has behind "More". */
-const MORE = ["schedules", "workers"];
+const MORE = ["activities", "schedules", "workers", "lab"];
 
 const THEME = "resurgam-theme";
 
@@ -102,17 +120,25 @@ function Switches() {
     <${Trouble} problem=${refused ?? problem} /></aside>`;
 }
 
-/** Says how old what is shown is, when it is old. */
+/** Says how old what is shown is, when it is old, and when nobody tells of changes any more. */
 function Age() {
-  const [old, set] = useState(0);
+  const [, tick] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => set(age() > STALE ? age() : 0), 1_000);
+    const timer = setInterval(() => tick(Date.now()), 1_000);
     return () => clearInterval(timer);
   }, []);
-  if (!old) return null;
-  const why = isLive() ? "The server does not answer." : "The page stands still; space goes on.";
-  return html`<p class="stale" role="status">
-    <${Sign} name="lost" size=${16} />${why} What is shown is ${span(Math.floor(old / 1_000) * 1_000)} old.</p>`;
+  // Who is asked who they are is shown nothing that could be old.
+  if (wantsToken()) return null;
+  const [old, says] = [age(), (ms) => span(Math.floor(ms / 1_000) * 1_000)];
+  const bar = (text) => html`<p class="stale" role="status"><${Sign} name="lost" size=${16} /><span>${text}</span></p>`;
+  if (old > STALE || (isSilent() && old > EVERY)) {
+    const why = !isLive() ? "The page stands still; space goes on." : "The server does not answer.";
+    // The age stands beside what is read aloud: a number that changes each second would be read each second.
+    return bar(html`${why} <span aria-hidden="true">What is shown is ${says(old)} old.</span>`);
+  }
+  if (isLive() && !isHearing())
+    return bar(html`The server tells of no changes: the page asks every ${span(EVERY)} instead. <span aria-hidden="true">Nothing was heard for ${says(silence())}.</span>`);
+  return null;
 }
 
 function Login() {

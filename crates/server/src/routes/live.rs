@@ -15,7 +15,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use futures_core::Stream;
-use resurgam::{Description, InstanceFilter, Uid};
+use resurgam::{CallFilter, CallKey, Description, InstanceFilter, Uid};
+use resurgam_store::rows::TaskRow;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
@@ -37,7 +38,7 @@ const SIGN: u32 = 7;
 /// How many looks it is until the token is looked at again.
 const RECHECK: u32 = 15;
 
-/// How many instances of a list are looked at: the first page.
+/// How many instances and open calls of a list are looked at: the first page.
 const FIRST: usize = 100;
 
 /// How many topics a stream has at most.
@@ -82,7 +83,9 @@ impl LiveQuery {
 ///
 /// `event: changed` with `{"topic": ...}` says what to read again, at most every two seconds.
 /// `event: reset` says that changes may have been missed: who names a `Last-Event-ID` gets it, for
-/// nothing is kept of what was told. A comment says every 15 seconds that the stream is alive.
+/// nothing is kept of what was told. `lists` are the newest instances, the first open calls and how
+/// gates stand: somebody who must not miss what is further down asks for it now and then. A comment
+/// says every 15 seconds that the stream is alive.
 #[utoipa::path(
     get, path = "/api/v1/live", tag = "system", params(LiveQuery),
     responses((status = OK, body = String, content_type = "text/event-stream"))
@@ -187,6 +190,18 @@ impl Watching {
                 for row in client.list(filter).await.ok()? {
                     (row.uid.0, row.status.name(), row.run).hash(&mut mark);
                 }
+                let calls =
+                    client.handle().store().matching_calls(CallFilter::default(), None, FIRST);
+                for found in calls.await.ok()?.calls {
+                    state_of_call(&found.task).hash(&mut mark);
+                }
+                for gate in client.gates().await.ok()? {
+                    let hand = gate.state.by_hand.as_ref().map(|hand| hand.shut);
+                    (gate.key, gate.state.standing().name(), hand).hash(&mut mark);
+                }
+                for hold in client.holds().await.ok()? {
+                    hold.name.hash(&mut mark);
+                }
             }
             Topic::Instance(uid) => {
                 let found = client.instance_of(*uid).describe().await.ok()?;
@@ -209,6 +224,15 @@ fn state_of(found: &Description) -> impl Hash {
     let timers: Vec<i64> = found.timers.iter().map(|at| at.as_millis()).collect();
     let state = (row.status.name(), row.run, found.unread.clone(), timers, found.cancel_requested);
     (state, calls.collect::<Vec<_>>())
+}
+
+/// What is looked at of an open call that a list counts.
+fn state_of_call(task: &TaskRow) -> impl Hash + use<> {
+    let progress = &task.progress;
+    let waits = (progress.paused.is_some(), progress.unregistered, progress.lacks.is_some());
+    let CallKey { run, seq } = task.call;
+    let due = task.wake_at.as_millis();
+    ((run.uid.0, run.run, seq.0), task.attempt, task.claim.is_some(), due, waits)
 }
 
 impl std::fmt::Display for Topic {

@@ -166,6 +166,31 @@ impl Browser {
         self.tell(&format!("/element/{element}/click"), &json!({}));
     }
 
+    /// Puts the mouse on the first element that matches, and leaves it there.
+    pub(crate) fn point_at(&self, selector: &str) {
+        let element = self.element(selector);
+        let origin = json!({"element-6066-11e4-a52e-4f735466cecf": element});
+        let there = json!({"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": origin});
+        let mouse = json!({"type": "pointer", "id": "m", "actions": [there]});
+        self.tell("/actions", &json!({"actions": [mouse]}));
+    }
+
+    /// Opens another window, which is the one that is told what to do from here on, and answers
+    /// with the names of the one before and of this one.
+    pub(crate) fn another_window(&self) -> (String, String) {
+        let before = self.ask("GET", &format!("{}/window", self.session), &json!({}));
+        let made = self.tell("/window/new", &json!({"type": "window"}));
+        let name = |told: &Value| told.as_str().unwrap().to_string();
+        let windows = (name(&before), name(&made["handle"]));
+        self.turn_to(&windows.1);
+        windows
+    }
+
+    /// Goes on in another window.
+    pub(crate) fn turn_to(&self, window: &str) {
+        self.tell("/window", &json!({"handle": window}));
+    }
+
     /// Types into the first element that matches.
     pub(crate) fn fill(&self, selector: &str, text: &str) {
         let element = self.element(selector);
