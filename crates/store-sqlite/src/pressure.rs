@@ -1,4 +1,5 @@
-//! How attempts ended, by the minute: one transaction adds what was counted and deletes what is old.
+//! How attempts ended, by the minute: one transaction adds what was counted and deletes what is
+//! old.
 
 use std::sync::Arc;
 

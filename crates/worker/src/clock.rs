@@ -40,8 +40,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// a test that hangs.
     fn busy(&self, what: &dyn fmt::Display) -> Busy;
 
-    /// True when the engine wakes for statistics alone. Nothing follows from them, so a test's clock
-    /// does not stop there: they are stored when the time has passed for another reason.
+    /// True when the engine wakes for statistics alone. Nothing follows from them, so a test's
+    /// clock does not stop there: they are stored when the time has passed for another reason.
     fn wakes_for_statistics(&self) -> bool {
         true
     }

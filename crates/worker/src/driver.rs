@@ -452,8 +452,8 @@ impl Engine {
         self.sweeping = Some(EndsWithIt(sweep));
     }
 
-    /// Stores what was counted of attempts, when it is time. Nobody waits for it, and what cannot be
-    /// stored is lost: these are statistics.
+    /// Stores what was counted of attempts, when it is time. Nobody waits for it, and what cannot
+    /// be stored is lost: these are statistics.
     fn store_counts(&mut self) {
         let Some(rows) = self.node.due_counts().filter(|rows| !rows.is_empty()) else { return };
         let (store, now) = (self.store.clone(), self.clock.now());

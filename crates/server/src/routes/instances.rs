@@ -154,8 +154,8 @@ impl ListQuery {
 /// Lists instances, the newest first
 ///
 /// An instance that changes its status meanwhile may be missed; none comes twice. With `activity`,
-/// `failure_type` and `contains`, and with `text` beside another filter, a bounded number of instances is looked at for a page: it can be
-/// short, or have none, and not be the last.
+/// `failure_type` and `contains`, and with `text` beside another filter, a bounded number of
+/// instances is looked at for a page: it can be short, or have none, and not be the last.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
     responses((status = OK, body = Instances))

@@ -58,7 +58,7 @@ pub async fn actions_of_all_instances_come_back_the_newest_first_and_page_by_pag
     write(store, [start(1, "order-1"), start(2, "order-2"), Step { actions, ..step() }]).await;
     let key = |row: &ActionRow| (row.call.run.uid, row.request.id.clone());
     let mut all = [late, other, last, early];
-    all.sort_by(|one, another| (another.at, key(another)).cmp(&(one.at, key(one))));
+    all.sort_by_key(|row| std::cmp::Reverse((row.at, key(row))));
     assert_eq!(store.newest_actions(first(10)).await.unwrap(), all);
     for place in 0..all.len() {
         let before = Some((all[place].at, Some(key(&all[place]))));

@@ -75,7 +75,7 @@ impl Model {
     pub fn newest_actions(&self, range: &AuditRange<(Uid, String)>) -> Vec<ActionRow> {
         let rows = self.tables.actions.map().iter();
         let mut found: Vec<_> = rows.filter(|(key, row)| range.has(row.at, key)).collect();
-        found.sort_by(|(key, row), (other_key, other)| (other.at, *other_key).cmp(&(row.at, *key)));
+        found.sort_by_key(|(key, row)| std::cmp::Reverse((row.at, *key)));
         found.into_iter().take(range.limit).map(|(_, row)| row.clone()).collect()
     }
 

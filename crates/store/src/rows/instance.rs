@@ -258,8 +258,8 @@ impl InstanceFilter {
         format!("{prefix}{}", char::MAX)
     }
 
-    /// How many instances are found by their calls that wait to be tried again. When there are more,
-    /// any list has some of them soon.
+    /// How many instances are found by their calls that wait to be tried again. When there are
+    /// more, any list has some of them soon.
     #[doc(hidden)]
     pub const FEW_RETRYING: usize = 2_000;
 

@@ -510,7 +510,7 @@ async fn a_token_is_asked_for_and_exchanged_for_a_login_that_no_script_can_read(
     assert!(!kept.as_str().unwrap().contains("secret of"), "{kept}");
     assert_eq!(browser.run("return document.cookie"), serde_json::json!(""));
     browser.load(&shop.view("instances"));
-    browser.says("Log out");
+    browser.until("document.querySelector('.tools').innerText.includes('Log out')");
     browser.run("[...document.querySelectorAll('button')].find((it) => it.innerText.includes('Log out')).click()");
     browser.says("This server asks who you are");
     drop(browser);
