@@ -152,7 +152,10 @@ fn cookie(secret: &str, seconds: u64, headers: &HeaderMap) -> String {
 
 /// Who named tokens that let nobody in, lately.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Failures(Arc<Mutex<HashMap<Option<IpAddr>, (Timestamp, u32)>>>);
+pub(crate) struct Failures(Arc<Mutex<ByAddress>>);
+
+/// Since when an address failed, and how often; the one that is not known, too.
+type ByAddress = HashMap<Option<IpAddr>, (Timestamp, u32)>;
 
 impl Failures {
     /// Refuses an address that has failed too often.

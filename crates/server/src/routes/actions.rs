@@ -1,7 +1,7 @@
 //! What was done, by whom and why, across instances: for auditors, and for whoever asks what
 //! changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use axum::Json;
@@ -220,12 +220,11 @@ async fn list(State(api): State<Api>, Query(query): Query<ActionsQuery>) -> Repl
         std::cmp::Reverse((at, key))
     });
     found.truncate(limit);
+    let uids: BTreeSet<Uid> = found.iter().filter_map(Found::uid).collect();
     let mut ids = BTreeMap::new();
-    for uid in found.iter().filter_map(Found::uid) {
-        if !ids.contains_key(&uid) {
-            let row = store.instance(uid).await.map_err(trouble)?;
-            ids.insert(uid, row.map(|row| row.id));
-        }
+    for uid in uids {
+        let row = store.instance(uid).await.map_err(trouble)?;
+        ids.insert(uid, row.map(|row| row.id));
     }
     let told = |found: &Found| found.told(&ids);
     Ok(Json(page(found, length, &query, |found| found.place().to_string(), told)))

@@ -227,6 +227,7 @@ async fn what_if(State(api): State<Api>, Body(asked): Body<ToCompare>) -> Reply<
     let since = Duration::from_millis(asked.since_ms.unwrap_or(WEEK_MS));
     let limit = asked.limit.unwrap_or(INSTANCES).min(INSTANCES);
     let range = Range { activity: asked.activity, since, limit };
+    let _busy = api.client.handle().busy();
     let calls = range.recorded(&api.client).await?;
     let _turn = HARD.acquire().await;
     let compared = move || wire::json(&Compared::of(&range.activity, &calls, &policy));

@@ -23,7 +23,6 @@ fn the_guide_to_the_api_shows_what_is_answered() {
     let pages = pages();
     let page = pages.iter().find(|page| page.path.ends_with("docs/api.md")).unwrap();
     let place = Place::new();
-    std::fs::create_dir(place.path("actions")).unwrap();
     let mut commands: Vec<(String, Shown)> = Vec::new();
     for block in &page.blocks {
         if let Some(name) = block.name.as_ref().filter(|_| block.kind() != "text") {
