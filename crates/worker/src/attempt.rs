@@ -204,7 +204,11 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     // What is done, or said, at the last moment is in time: the code comes first.
     let (failure, busy) = tokio::select! {
         biased;
-        result = &mut code => return report(result, false),
+        result = &mut code => {
+            // Whoever holds its context may go on for a while, and is no work of it.
+            host.has_returned();
+            return report(result, false);
+        }
         (failure, busy) = too_long => (Some(failure), busy),
         (failure, busy) = too_silent => (Some(failure), busy),
         never = host.hand_on() => match never {},

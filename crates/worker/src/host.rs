@@ -168,6 +168,11 @@ impl Host {
         listeners.0.into_iter().for_each(|tell| tell());
     }
 
+    /// The code has returned: what it is told from here on is nothing that it has to do.
+    pub(crate) fn has_returned(&self) {
+        self.lock().waiting = false;
+    }
+
     /// Tells an attempt that outlives its process that the process ends.
     pub(crate) fn lets_go(&self) {
         let mut state = self.lock();
