@@ -62,6 +62,7 @@ pub(crate) fn start_graph(
         store: object(store)?,
         delay: Duration::try_from_secs_f64(delay).map_err(mistake)?,
         key: key(secrets_key)?,
+        stored_secrets: None,
     };
     let started = template.start(&start).map_err(|found| problems(&found))?;
     let run = serde_json::to_string(&started.run).map_err(mistake)?;
