@@ -238,7 +238,8 @@ impl Promises {
         }
     }
 
-    /// Results are stored for runs, after it is known what a run that is reset has of the one before.
+    /// Results are stored for runs. By then it is known what a run that is reset has of the one
+    /// before.
     fn results_written(&mut self, step: &Step) {
         for write in &step.messages {
             let (MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row)) = write else {

@@ -176,7 +176,7 @@ impl Promises {
         if should && !is_free && !is_last {
             self.breaks(row.call.run.uid, format!("{what} counts, and its gate was not flowing"));
         }
-        !is_free && !(should && is_last)
+        !(is_free || (should && is_last))
     }
 
     /// Everything is over: no call waits behind a gate.
