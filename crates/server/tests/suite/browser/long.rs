@@ -79,7 +79,7 @@ async fn the_first_view_of_200_000_instances_comes_at_once() {
     for number in 0..200_000 {
         let client: Client = shop.app.clone();
         starting.spawn(async move {
-            client.start(&format!("order-{number}"), order(number)).await.map(drop)
+            client.start(format!("order-{number}"), order(number)).await.map(drop)
         });
         while starting.len() >= 500 {
             starting.join_next().await.unwrap().unwrap().unwrap();
