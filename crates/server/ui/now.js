@@ -135,7 +135,7 @@ export function Now() {
       }
     <//>
     <${Part} title="Retrying" says="Calls that have failed, by what they failed with. Their policies deal with them.">
-      ${trying.length ? html`<${Incidents} groups=${trying} now=${clock} successes=${successes(pressure.data)} />` : html`<${Empty}>No open call has failed. Here would stand what fails, since when, and when the next attempt begins.<//>`}
+      ${trying.length ? html`<${Incidents} groups=${trying} now=${clock} successes=${successes(pressure.data)} />` : html`<${Empty}>No call waits for another attempt. Here would stand what fails, since when, and when the next attempt begins.<//>`}
     <//>
     ${
       (held.length > 0 || gates.paused.length > 0) &&
