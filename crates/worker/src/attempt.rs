@@ -205,9 +205,8 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     let (failure, busy) = tokio::select! {
         biased;
         result = &mut code => {
-            // Whoever holds its context may go on for a while, and is no work of it.
-            host.has_returned();
-            return report(result, false);
+            report(result, false);
+            return host.has_returned();
         }
         (failure, busy) = too_long => (Some(failure), busy),
         (failure, busy) = too_silent => (Some(failure), busy),

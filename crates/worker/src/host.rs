@@ -168,9 +168,12 @@ impl Host {
         listeners.0.into_iter().for_each(|tell| tell());
     }
 
-    /// The code has returned: what it is told from here on is nothing that it has to do.
+    /// The code has returned, and reported. Whoever still holds its context does no work of it, and
+    /// what it is told from here on is nothing that it has to do.
     pub(crate) fn has_returned(&self) {
-        self.lock().waiting = false;
+        let mut state = self.lock();
+        state.waiting = false;
+        let _released = state.busy.take();
     }
 
     /// Tells an attempt that outlives its process that the process ends.
