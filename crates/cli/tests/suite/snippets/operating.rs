@@ -67,6 +67,10 @@ fn the_guide_to_operating_shows_what_is_printed() {
                 let text =
                     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
                 if outline(&of_any_order(&text)) == expected {
+                    // Whoever reads the page types slowly: by then it was tried once.
+                    if shown.command.starts_with("resurgam start renew.rap") {
+                        wait_for_an_attempt(&command, text.trim());
+                    }
                     break;
                 }
                 if Instant::now() >= end {
@@ -95,7 +99,35 @@ fn of_any_order(text: &str) -> String {
             .iter()
             .fold(line.to_string(), |line, order| line.replace(order, "order")),
         line if begins(line, "2  label ") => line.replace("ship-10 ", "ship-9  "),
+        // It is tried each second until the next command has paused it.
+        line if line.contains(" of 1001") => uncounted(line),
         line => line.to_string(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A line without how many attempts there were.
+fn uncounted(line: &str) -> String {
+    let line = line.replace(", capped by max_delay", "");
+    let mut words: Vec<&str> = line.split(' ').collect();
+    for at in 1..words.len() {
+        if matches!(words[at - 1], "attempt" | "(failure") {
+            words[at] = if words[at].ends_with(',') { "n," } else { "n" };
+        }
+    }
+    words.join(" ")
+}
+
+/// Waits until an attempt of an instance has failed.
+fn wait_for_an_attempt(command: &impl Fn(&str) -> Command, id: &str) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let output = processes::output(&mut command(&format!("resurgam attempts {id}")));
+        if String::from_utf8_lossy(&output.stdout).contains("no answer from the bank") {
+            return;
+        }
+        assert!(Instant::now() < end, "no attempt of {id} has failed");
+        // Between two looks: nobody tells that a worker has come to something.
+        thread::sleep(Duration::from_millis(20));
+    }
 }
