@@ -1,14 +1,11 @@
 //! Processes that are killed at any instant: nothing that was done is done again, nothing is lost.
-//!
-//! `RESURGAM_SEED` repeats the moments of the kills, as far as moments can be repeated.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_watchdog::test;
-use serde_json::{Value, json};
 
-use crate::work::support::{Place, events};
+use crate::work::journal::{audit, expected, random};
+use crate::work::support::Place;
 
 /// The most kills of a test.
 const KILLS: usize = 25;
@@ -36,50 +33,6 @@ fn place() -> Place {
     let digit = "$(( $(od -An -N1 -tu1 /dev/urandom) % 10 ))";
     place.action("add", &ADD.replace("$((RANDOM_DIGIT))", digit));
     place
-}
-
-fn random() -> fastrand::Rng {
-    let seed = std::env::var("RESURGAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("RESURGAM_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
-}
-
-/// The result without any trouble.
-fn expected(n: u64) -> Value {
-    let rows: Vec<u64> = (0..n).map(|i| i * i).collect();
-    json!({"total": rows.iter().sum::<u64>(), "rows": rows})
-}
-
-/// Compares the journal with what was recorded about an instance.
-fn audit(place: &Place, id: &str) -> usize {
-    let history = place.json(&["history", id]);
-    let attempts = place.json(&["attempts", id]);
-    // The attempts that began, by the place of their call: the end of the idempotency key.
-    let mut begun: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for line in place.text("journal").lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        if words[0] == id {
-            let seq = words[1].rsplit('/').next().unwrap().parse().unwrap();
-            begun.entry(seq).or_default().push(words[2].parse().unwrap());
-        }
-    }
-    let completed = events(&history, "ActivityCompleted");
-    assert_eq!(completed.len(), events(&history, "ActivityScheduled").len());
-    for done in &completed {
-        let (seq, last) = (done["activity"].as_u64().unwrap(), done["attempt"].as_u64().unwrap());
-        let begun = &begun[&seq];
-        let mut distinct = begun.clone();
-        distinct.dedup();
-        assert_eq!(&distinct, begun, "an attempt of #{seq} began twice");
-        assert_eq!(begun.last(), Some(&last), "#{seq} began again after it was recorded");
-        for attempt in &begun[..begun.len() - 1] {
-            let is_row = |row: &&Value| row["seq"] == seq && row["attempt"] == *attempt;
-            let row = attempts.as_array().unwrap().iter().find(is_row);
-            assert!(row.is_some(), "attempt {attempt} of #{seq} began and left no row");
-        }
-    }
-    attempts.as_array().unwrap().iter().filter(|row| row["outcome"] == "lost").count()
 }
 
 #[test(minutes = 15)]

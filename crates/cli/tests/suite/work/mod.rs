@@ -10,6 +10,7 @@ mod examples;
 mod exporting;
 mod gates;
 mod inputs;
+mod journal;
 mod kills;
 mod lists;
 mod looking;

@@ -1,9 +1,6 @@
 //! Servers and remote workers that are killed at any instant: attempts go on, nothing that was
 //! done is done again, nothing is lost.
-//!
-//! `RESURGAM_SEED` repeats the moments of the kills, as far as moments can be repeated.
 
-use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,9 +8,9 @@ use std::time::Duration;
 
 use resurgam_postgres_server::Server as Postgres;
 use resurgam_watchdog::test;
-use serde_json::{Value, json};
 
-use crate::work::support::{Place, Process, events, until};
+use crate::work::journal::{audit, expected, random};
+use crate::work::support::{Place, Process, until};
 
 /// The most kills of a test.
 const KILLS: usize = 20;
@@ -59,13 +56,6 @@ fn place() -> Place {
     place
 }
 
-fn random() -> fastrand::Rng {
-    let seed = std::env::var("RESURGAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("RESURGAM_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
-}
-
 /// A worker, which ends with the test.
 struct Worker(Child);
 
@@ -100,38 +90,6 @@ fn serves(server: &Process) {
     until("it serves", || server.said().contains("serving at http://"));
 }
 
-/// Compares the journal with what was recorded about an instance. Answers with how many attempts
-/// were lost.
-fn audit(place: &Place, id: &str) -> usize {
-    let history = place.json(&["history", id]);
-    let attempts = place.json(&["attempts", id]);
-    let mut begun: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for line in place.text("journal").lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        if words[0] == id {
-            let seq = words[1].rsplit('/').next().unwrap().parse().unwrap();
-            begun.entry(seq).or_default().push(words[2].parse().unwrap());
-        }
-    }
-    let completed = events(&history, "ActivityCompleted");
-    assert_eq!(completed.len(), events(&history, "ActivityScheduled").len());
-    for done in &completed {
-        let (seq, last) = (done["activity"].as_u64().unwrap(), done["attempt"].as_u64().unwrap());
-        let begun = &begun[&seq];
-        assert!(begun.windows(2).all(|two| two[0] < two[1]), "#{seq} began as {begun:?}");
-        assert_eq!(begun.last(), Some(&last), "#{seq} began again after it was recorded");
-        let rows = attempts.as_array().unwrap().iter().filter(|row| row["seq"] == seq);
-        let rows: Vec<&Value> = rows.collect();
-        for attempt in &begun[..begun.len() - 1] {
-            let is_there = rows.iter().any(|row| row["attempt"] == *attempt);
-            assert!(is_there, "attempt {attempt} of #{seq} began and left no row");
-        }
-        let failures = rows.iter().filter(|row| row["outcome"] == "failed").count();
-        assert!(failures <= 5, "#{seq} failed {failures} times, and 5 retries were allowed");
-    }
-    attempts.as_array().unwrap().iter().filter(|row| row["outcome"] == "lost").count()
-}
-
 /// Kills servers, each of which is at its port, and workers, until everything is done. Each server
 /// has a worker of its own.
 fn survives(place: &Place, ports: &[u16]) {
@@ -164,8 +122,7 @@ fn survives(place: &Place, ports: &[u16]) {
     }
     for id in ids {
         let ended = place.run(&["watch", id, "--json"]).json_with(0);
-        let rows: Vec<u64> = (0..9).map(|i| i * i).collect();
-        assert_eq!(ended["result"], json!({"total": rows.iter().sum::<u64>(), "rows": rows}));
+        assert_eq!(ended["result"], expected(9));
         let lost = audit(place, id);
         println!("{id}: {lost} attempts were lost");
     }
