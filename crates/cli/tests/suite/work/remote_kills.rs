@@ -10,7 +10,7 @@ use resurgam_postgres_server::Server as Postgres;
 use resurgam_watchdog::test;
 
 use crate::work::journal::{audit, expected, random};
-use crate::work::support::{Place, Process, until};
+use crate::work::support::{Place, Process, is_there, until};
 
 /// The most kills of a test.
 const KILLS: usize = 20;
@@ -93,6 +93,9 @@ fn serves(server: &Process) {
 /// Kills servers, each of which is at its port, and workers, until everything is done. Each server
 /// has a worker of its own.
 fn survives(place: &Place, ports: &[u16]) {
+    if !is_there("python3") {
+        return;
+    }
     let mut random = random();
     let mut servers: Vec<Process> = ports.iter().map(|port| server(place, *port)).collect();
     servers.iter().for_each(serves);
@@ -147,6 +150,9 @@ async fn so_it_is_with_two_servers_on_postgres() {
 
 #[test(minutes = 15)]
 fn no_attempt_is_lost_with_a_server_whose_worker_goes_on() {
+    if !is_there("python3") {
+        return;
+    }
     let (place, port) = (place(), port());
     let mut before = server(&place, port);
     serves(&before);

@@ -10,7 +10,7 @@ use resurgam_watchdog::test;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::work::support::{Place, Process, until};
+use crate::work::support::{Place, Process, is_there, until};
 
 /// Calls an action that only remote workers have.
 const DOUBLE: &str =
@@ -77,6 +77,9 @@ fn doubles(worker: impl FnOnce(&Place, &str) -> Command) {
 
 #[test(minutes = 15)]
 fn the_python_worker_runs_activities() {
+    if !is_there("python3") {
+        return;
+    }
     doubles(|place, url| {
         let folder = client("python");
         let text = format!(
@@ -102,8 +105,7 @@ fn the_python_worker_runs_activities() {
 
 #[test(minutes = 15)]
 fn the_javascript_worker_runs_activities() {
-    if Command::new("node").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no node here");
+    if !is_there("node") {
         return;
     }
     doubles(|place, url| {
@@ -129,9 +131,7 @@ fn the_javascript_worker_runs_activities() {
 
 #[test(minutes = 15)]
 fn the_shell_worker_runs_activities() {
-    let there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
-    if !there("jq") || !there("curl") {
-        eprintln!("skipped: there is no jq or no curl here");
+    if !is_there("jq") || !is_there("curl") {
         return;
     }
     doubles(|place, url| {

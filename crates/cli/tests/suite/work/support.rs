@@ -13,6 +13,15 @@ use serde_json::Value;
 
 pub(crate) use crate::processes::until;
 
+/// Whether a program is there that a test needs. Where it is not, the test is skipped and says so.
+pub(crate) fn is_there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: there is no {program} here");
+    }
+    is_there
+}
+
 /// Numbers for the files that output goes to.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
