@@ -136,8 +136,8 @@ pub enum Replaces {
 pub struct ChildStart {
     /// The instance.
     pub row: InstanceRow,
-    /// Whether a closed holder gives up the id.
-    pub replace_closed: bool,
+    /// Who gives up the id.
+    pub replaces: Replaces,
     /// What begins it.
     pub start: MessageRow,
     /// What is stored instead when its id is taken.
@@ -209,14 +209,6 @@ pub enum StepResult {
 }
 
 impl Replaces {
-    /// For a start that takes an id over from whoever is closed, or from nobody.
-    pub fn closed(replace_closed: bool) -> Self {
-        match replace_closed {
-            true => Replaces::Closed,
-            false => Replaces::Nobody,
-        }
-    }
-
     /// Whether an id is free for the one that starts, which this one holds, open or closed.
     pub fn frees(self, holder: Option<(Uid, bool)>) -> bool {
         match (self, holder) {

@@ -9,7 +9,7 @@ use resurgam_core::{
 };
 use resurgam_sdk::Registry;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
-use resurgam_store::{LetterWrite, Report, Staleness, Store};
+use resurgam_store::{LetterWrite, Replaces, Report, Staleness, Store};
 use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 
@@ -85,9 +85,12 @@ pub enum IfExists {
 }
 
 impl IfExists {
-    /// Whether a closed instance gives up the id.
-    pub(crate) fn replaces_closed(self) -> bool {
-        matches!(self, IfExists::ReplaceClosed | IfExists::UseRunningOrReplace)
+    /// Who gives up the id.
+    pub(crate) fn replaces(self) -> Replaces {
+        match self {
+            IfExists::ReplaceClosed | IfExists::UseRunningOrReplace => Replaces::Closed,
+            IfExists::Refuse | IfExists::UseRunning => Replaces::Nobody,
+        }
     }
 
     /// Whether an instance that is open is the answer.

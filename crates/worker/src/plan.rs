@@ -9,7 +9,7 @@ use resurgam_core::Timestamp;
 use resurgam_core::command::Settings;
 use resurgam_core::schedule::{CheckedSchedule, Decision, Schedule, State};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
-use resurgam_store::{ChildStart, ScheduleRow};
+use resurgam_store::{ChildStart, Replaces, ScheduleRow};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
@@ -72,7 +72,7 @@ impl Plan {
             due_at: Timestamp::EPOCH,
             body: Message::Start,
         };
-        ChildStart { row: instance, start, otherwise: None, replace_closed: false }
+        ChildStart { row: instance, start, otherwise: None, replaces: Replaces::Nobody }
     }
 
     /// The row after a decision.

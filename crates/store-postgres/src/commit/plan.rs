@@ -240,7 +240,7 @@ impl<'b> Plan<'b> {
     fn start_child(&mut self, child: &'b ChildStart, started: Started) {
         match (started, &child.otherwise) {
             (Started::New, _) => {
-                self.start(&child.row, Replaces::closed(child.replace_closed));
+                self.start(&child.row, child.replaces);
                 self.tell(&child.start);
             }
             (Started::IdTaken, Some(otherwise)) => self.tell(otherwise),

@@ -204,7 +204,7 @@ impl StoredBefore {
         if self.closed.contains_key(&child.row.uid) {
             return Started::Before;
         }
-        let started = self.start(&child.row, Replaces::closed(child.replace_closed));
+        let started = self.start(&child.row, child.replaces);
         match (started, &child.otherwise) {
             (Started::New, _) => self.arrives(&child.start),
             (Started::IdTaken, Some(otherwise)) => self.arrives(otherwise),
@@ -393,8 +393,7 @@ mod tests {
         InstanceRow::new(uid, id, "fulfil", Payload::null(), Timestamp::EPOCH)
     }
 
-    fn start(uid: Uid, id: &str, replace_closed: bool) -> Step {
-        let replaces = Replaces::closed(replace_closed);
+    fn start(uid: Uid, id: &str, replaces: Replaces) -> Step {
         let write = InstanceWrite::Insert { row: instance(uid, id).into(), replaces };
         Step { instance: Some(write), ..Step::default() }
     }
@@ -433,19 +432,24 @@ mod tests {
 
     #[test]
     fn a_start_wins_its_id_or_is_a_duplicate() {
-        assert_eq!(check(None, &[start(B, "a", false)]), [Written]);
-        assert_eq!(check(Some(false), &[start(B, "a", false)]), [Duplicate]);
-        assert_eq!(check(Some(false), &[start(B, "a", true)]), [Duplicate]);
-        assert_eq!(check(Some(true), &[start(B, "a", false)]), [Duplicate]);
-        assert_eq!(check(Some(true), &[start(B, "a", true)]), [Written]);
-        let twice = [start(A, "a", false), start(B, "a", true)];
+        assert_eq!(check(None, &[start(B, "a", Replaces::Nobody)]), [Written]);
+        assert_eq!(check(Some(false), &[start(B, "a", Replaces::Nobody)]), [Duplicate]);
+        assert_eq!(check(Some(false), &[start(B, "a", Replaces::Closed)]), [Duplicate]);
+        assert_eq!(check(Some(true), &[start(B, "a", Replaces::Nobody)]), [Duplicate]);
+        assert_eq!(check(Some(true), &[start(B, "a", Replaces::Closed)]), [Written]);
+        let twice = [start(A, "a", Replaces::Nobody), start(B, "a", Replaces::Closed)];
         assert_eq!(check(None, &twice), [Written, Duplicate]);
     }
 
     #[test]
     fn each_step_sees_what_those_before_it_leave_behind() {
-        let batch =
-            [start(B, "a", true), set(A, Status::Completed), tell(A), start(B, "a", true), tell(B)];
+        let batch = [
+            start(B, "a", Replaces::Closed),
+            set(A, Status::Completed),
+            tell(A),
+            start(B, "a", Replaces::Closed),
+            tell(B),
+        ];
         assert_eq!(check(Some(false), &batch), [Duplicate, Written, Closed, Written, Written]);
     }
 
@@ -455,7 +459,7 @@ mod tests {
         let start = MessageRow { uid: B, id: "s".into(), due_at: Timestamp::EPOCH, body };
         let child = |uid, id: &str| ChildStart {
             row: instance(uid, id),
-            replace_closed: false,
+            replaces: Replaces::Nobody,
             start: start.clone(),
             otherwise: None,
         };
@@ -470,7 +474,7 @@ mod tests {
         let c = Uid(3);
         assert_eq!(known.start_child(&child(c, "a")), Started::IdTaken);
         assert_eq!(
-            known.start_child(&ChildStart { replace_closed: true, ..child(c, "a") }),
+            known.start_child(&ChildStart { replaces: Replaces::Closed, ..child(c, "a") }),
             Started::New
         );
     }

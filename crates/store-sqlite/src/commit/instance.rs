@@ -177,16 +177,12 @@ impl<'c> Instances<'c> {
 
     /// The instance that a workflow starts. One that is there already by its uid was started by the
     /// same command, before a crash.
-    pub(crate) fn start_child(
-        &mut self,
-        row: &InstanceRow,
-        replace_closed: bool,
-    ) -> Result<Started> {
+    pub(crate) fn start_child(&mut self, row: &InstanceRow, replaces: Replaces) -> Result<Started> {
         let known = self.status_of.exists([row.uid.to_bytes()]);
         if known.attempted(|| format!("look for instance {:?}", row.id))? {
             return Ok(Started::Before);
         }
-        match self.insert(row, Replaces::closed(replace_closed))? {
+        match self.insert(row, replaces)? {
             StepResult::Written => Ok(Started::New),
             _ => Ok(Started::IdTaken),
         }

@@ -192,7 +192,7 @@ impl Statements<'_> {
     }
 
     fn start_child(&mut self, child: &ChildStart) -> Result<()> {
-        let started = self.instances.start_child(&child.row, child.replace_closed)?;
+        let started = self.instances.start_child(&child.row, child.replaces)?;
         match (started, &child.otherwise) {
             (Started::New, _) => self.messages.insert(&child.start),
             (Started::IdTaken, Some(otherwise)) => self.messages.insert(otherwise),

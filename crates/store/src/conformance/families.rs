@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::rows::Status;
-use crate::{ChildStart, InstanceWrite, Step, StepResult, Store};
+use crate::{ChildStart, InstanceWrite, Replaces, Step, StepResult, Store};
 
 pub async fn an_instance_is_born_together_with_the_step_that_asks_for_it(store: &dyn Store) {
     write(store, [start(1, "parent").child_start(child_start(2, "child"))]).await;
@@ -32,7 +32,8 @@ pub async fn an_id_that_is_taken_stops_no_step_and_is_told(store: &dyn Store) {
 
 pub async fn a_child_takes_over_the_id_of_a_closed_instance_where_it_may(store: &dyn Store) {
     write(store, [start(1, "parent"), start(3, "open"), start(4, "closed"), close(4)]).await;
-    let replacing = |number, id| ChildStart { replace_closed: true, ..child_start(number, id) };
+    let replacing =
+        |number, id| ChildStart { replaces: Replaces::Closed, ..child_start(number, id) };
     write(store, [step().child_start(replacing(5, "open")).child_start(replacing(6, "closed"))])
         .await;
     assert_eq!(store.find("open").await.unwrap().unwrap().uid, uid(3));
@@ -85,7 +86,7 @@ pub async fn a_message_to_an_instance_that_is_not_open_is_dropped(store: &dyn St
 fn child_start(number: u128, id: &str) -> ChildStart {
     ChildStart {
         row: instance(number, id),
-        replace_closed: false,
+        replaces: Replaces::Nobody,
         start: signal(number, "start", 0),
         otherwise: Some(signal(1, &format!("taken-{number}"), 0)),
     }

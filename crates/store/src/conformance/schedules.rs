@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::rows::{InstanceRow, Message, MessageRow};
-use crate::{ChildStart, ScheduleRow, ScheduleWrite, Step, StepResult, Store};
+use crate::{ChildStart, Replaces, ScheduleRow, ScheduleWrite, Step, StepResult, Store};
 
 /// A schedule that is due at its number of seconds.
 fn row(number: i64, id: &str) -> ScheduleRow {
@@ -38,7 +38,7 @@ fn child_start(number: u128, id: &str) -> ChildStart {
     let row = InstanceRow { schedule: Some("a".to_string()), ..instance(number, id) };
     let start =
         MessageRow { uid: row.uid, id: "start".to_string(), due_at: at(0), body: Message::Start };
-    ChildStart { row, start, otherwise: None, replace_closed: false }
+    ChildStart { row, start, otherwise: None, replaces: Replaces::Nobody }
 }
 
 async fn revision(store: &dyn Store, id: &str) -> u64 {

@@ -84,8 +84,7 @@ impl Transaction<'_> {
         if self.tables().instances.get(child.row.uid).is_some() {
             return Ok(());
         }
-        let written =
-            self.start(&child.row, Replaces::closed(child.replace_closed))? == StepResult::Written;
+        let written = self.start(&child.row, child.replaces)? == StepResult::Written;
         match (written, &child.otherwise) {
             (true, _) => self.deliver(&child.start),
             (false, Some(otherwise)) => self.deliver(otherwise),

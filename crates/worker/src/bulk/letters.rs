@@ -13,7 +13,8 @@ use resurgam_core::action::{Action, RedriveCall};
 use resurgam_core::{CallKey, Payload, Seq, Timestamp, Uid};
 use resurgam_store::rows::InstanceRow;
 use resurgam_store::{
-    CallCursor, ChildStart, DeadLetter, DeadLetterFilter, LetterState, LetterWrite, Settled,
+    CallCursor, ChildStart, DeadLetter, DeadLetterFilter, LetterState, LetterWrite, Replaces,
+    Settled,
 };
 use serde::{Deserialize, Serialize};
 
@@ -220,7 +221,7 @@ fn started(again: RunAgain, uid: Uid, due: Option<Timestamp>, now: Timestamp) ->
     row.queue = again.queue;
     let delay = due.map(|due| u64::try_from(due.since(now).as_millis()).unwrap_or(u64::MAX));
     row.settings.delay_ms = delay.filter(|delay| *delay > 0);
-    ChildStart { row, replace_closed: false, start: start_message(uid), otherwise: None }
+    ChildStart { row, replaces: Replaces::Nobody, start: start_message(uid), otherwise: None }
 }
 
 /// The place of a message to a run, in place of that of a call.

@@ -308,7 +308,8 @@ fn child_start(random: &mut Random) -> ChildStart {
     let row = random.instance();
     let start = MessageRow { uid: row.uid, ..random.message() };
     let otherwise = random.maybe(50, Random::message);
-    ChildStart { row, replace_closed: random.percent(30), start, otherwise }
+    let replaces = if random.percent(30) { Replaces::Closed } else { Replaces::Nobody };
+    ChildStart { row, replaces, start, otherwise }
 }
 
 fn message_write(random: &mut Random) -> MessageWrite {

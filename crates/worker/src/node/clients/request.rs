@@ -142,18 +142,18 @@ impl Node {
         if let Some(error) = refused {
             return self.answer(reply, Err(error));
         }
-        let replace_closed = options.if_exists.replaces_closed();
+        let replaces = options.if_exists.replaces();
         let redrives = options.redrives.take().map(|redrive| self.redriven(&id, *redrive));
         let row = self.new_instance(workflow, input, options);
         let started = Started { id: id.clone(), uid: row.uid, run: 1 };
         let Some(definition) = definition.filter(|_| self.owns(row.uid)) else {
             let started = Effect::Started(reply, started);
-            return self.start_for_owner(row, replace_closed, redrives, started);
+            return self.start_for_owner(row, replaces, redrives, started);
         };
         match self.first_turn(&row, &definition) {
             Ok(first) => {
                 let first = first.redriving(redrives);
-                self.store_start(row, replace_closed, first, Effect::Started(reply, started));
+                self.store_start(row, replaces, first, Effect::Started(reply, started));
             }
             Err(error) => self.answer(reply, Err(Error::invalid(format!("start {id}: {error}")))),
         }

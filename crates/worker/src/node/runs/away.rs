@@ -15,8 +15,8 @@
 //! A run that is loaded is away for the replay of its history, and counts as being read until then.
 //! Its first turn is taken before its instance is stored.
 
-use resurgam_store::LetterWrite;
 use resurgam_store::rows::InstanceRow;
+use resurgam_store::{LetterWrite, Replaces};
 
 use super::draft::Draft;
 use crate::node::news::News;
@@ -42,7 +42,7 @@ pub(crate) enum Then {
 #[derive(Debug)]
 pub(crate) struct AwayStart {
     pub(super) row: InstanceRow,
-    pub(super) replace_closed: bool,
+    pub(super) replaces: Replaces,
     pub(super) letter: Option<LetterWrite>,
     /// The answer to whoever starts it.
     pub(super) started: Effect,

@@ -8,7 +8,7 @@ use resurgam_core::retry::{NO_TIMEOUTS, Timeouts};
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, Seq, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, KvRow};
-use resurgam_store::{ChildStart, InstanceWrite, MessageWrite, TaskWrite};
+use resurgam_store::{ChildStart, InstanceWrite, MessageWrite, Replaces, TaskWrite};
 
 use super::continuation::Handover;
 use super::draft::Draft;
@@ -359,7 +359,10 @@ fn start_child(run: &mut HotRun, seq: Seq, child: ChildCall, at: Timestamp, draf
     let refused = EventKind::ChildFailed { child: seq, failure: taken };
     draft.step.child_starts.push(ChildStart {
         // The child of an earlier instance of the parent's id may have had the same.
-        replace_closed: row.id == child_id(run, seq),
+        replaces: match row.id == child_id(run, seq) {
+            true => Replaces::Closed,
+            false => Replaces::Nobody,
+        },
         start: start_message(uid),
         otherwise: Some(child_message(run.key.call(seq), refused)),
         row,

@@ -103,7 +103,7 @@ impl Node {
         start: AwayStart,
         turned: Turned,
     ) {
-        let AwayStart { row, replace_closed, letter, started, others } = start;
+        let AwayStart { row, replaces, letter, started, others } = start;
         let Turned { code, events, taken, .. } = turned;
         run.is_back(code);
         self.memory.runs.forget_id(&run);
@@ -113,7 +113,7 @@ impl Node {
         let begun = begun.and_then(|commands| self.began(&mut run, &mut draft, event, commands));
         let first = self.first_turn_taken(&row, run, draft, kind, begun).redriving(letter);
         let uid = row.uid;
-        self.store_start(row, replace_closed, first, started);
+        self.store_start(row, replaces, first, started);
         for answer in others {
             self.outbox.behind_start(uid, answer);
         }
@@ -138,7 +138,7 @@ impl Node {
     pub(crate) fn store_start(
         &mut self,
         mut row: InstanceRow,
-        replace_closed: bool,
+        replaces: Replaces,
         first: FirstTurn,
         started: Effect,
     ) {
@@ -148,7 +148,7 @@ impl Node {
             let (run, turn) = *elsewhere;
             let Draft { step, .. } = draft;
             let letter = step.letters.into_iter().next();
-            let start = AwayStart { row, replace_closed, letter, started, others: Vec::new() };
+            let start = AwayStart { row, replaces, letter, started, others: Vec::new() };
             let then = Then::Start(Box::new(start));
             self.memory.runs.insert(run);
             self.memory.runs.away.insert(uid, Away { draft: Draft::default(), then });
@@ -178,13 +178,8 @@ impl Node {
             row.status = Status::Blocked;
             row.error = Some(error);
         }
-        let step = Step {
-            instance: Some(InstanceWrite::Insert {
-                row: row.into(),
-                replaces: Replaces::closed(replace_closed),
-            }),
-            ..step
-        };
+        let step =
+            Step { instance: Some(InstanceWrite::Insert { row: row.into(), replaces }), ..step };
         effects.insert(0, started);
         if closed {
             effects.push(Effect::Closed(uid));

@@ -219,8 +219,8 @@ impl Node {
         let (taken, effects, start) = away.into_parts();
         self.take_back(&effects);
         if let Some(start) = start {
-            let AwayStart { row, replace_closed, letter, started, others } = *start;
-            self.start_for_owner(row, replace_closed, letter, started);
+            let AwayStart { row, replaces, letter, started, others } = *start;
+            self.start_for_owner(row, replaces, letter, started);
             others.into_iter().for_each(|answer| self.outbox.behind_start(uid, answer));
         }
         for news in taken.into_iter().chain(run.into_news()) {
@@ -274,17 +274,14 @@ impl Node {
     pub(crate) fn start_for_owner(
         &mut self,
         row: InstanceRow,
-        replace_closed: bool,
+        replaces: Replaces,
         redrives: Option<LetterWrite>,
         started: Effect,
     ) {
         let uid = row.uid;
         let start = start_message(uid);
         let step = Step {
-            instance: Some(InstanceWrite::Insert {
-                row: row.into(),
-                replaces: Replaces::closed(replace_closed),
-            }),
+            instance: Some(InstanceWrite::Insert { row: row.into(), replaces }),
             messages: vec![MessageWrite::Insert(start)],
             letters: redrives.into_iter().collect(),
             ..Step::default()
